@@ -4,6 +4,7 @@
      ├── UnsupportedForm      the form is readable, but part of it cannot be honoured
      ├── InvalidForm          the form itself is wrong (not JSON, not a schema, bad grammar text)
      ├── UnsatisfiableForm    no text at all fits the form
+     ├── AutomatonTooLarge    a constraint needs more automaton states than the limit
      ├── TokenRejected        a token that the session does not allow now
      ├── BudgetTooSmall       the token budget is under the shortest completion
      ├── ContextExceeded      prompt and budget do not fit the model's context
@@ -46,6 +47,18 @@ class InvalidForm(FormError):
 
 class UnsatisfiableForm(FormError):
     """No text at all fits the form."""
+
+
+class AutomatonTooLarge(FillError):
+    """A constraint needs more automaton states than the limit. Both numbers are attributes."""
+
+    def __init__(self, states: int, limit: int) -> None:
+        self.states = states
+        self.limit = limit
+        super().__init__(
+            f"a constraint needs {states} automaton states or more, the limit is {limit}; "
+            f"use smaller bounds, a simpler pattern, or fewer constraints on one value"
+        )
 
 
 class TokenRejected(FillError):

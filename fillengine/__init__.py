@@ -1,0 +1,72 @@
+"""Make a local language model answer in a given form: always valid, and fast.
+
+    import fillengine as fe
+
+    template = fe.compile({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})
+    engine = fe.load("smollm2")
+    result = engine.generate([{"role": "user", "content": "Who wrote Emma?"}], template)
+    result.value          # {"name": "Jane Austen"}
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fillengine.errors import BudgetTooSmall as BudgetTooSmall
+    from fillengine.errors import ContextExceeded as ContextExceeded
+    from fillengine.errors import DocumentError as DocumentError
+    from fillengine.errors import FillError as FillError
+    from fillengine.errors import FormError as FormError
+    from fillengine.errors import InvalidForm as InvalidForm
+    from fillengine.errors import ModelError as ModelError
+    from fillengine.errors import TokenRejected as TokenRejected
+    from fillengine.errors import UnsatisfiableForm as UnsatisfiableForm
+    from fillengine.errors import UnsupportedForm as UnsupportedForm
+    from fillengine.errors import VocabularyError as VocabularyError
+    from fillengine.extraction.engine import Engine as Engine
+    from fillengine.extraction.engine import load as load
+    from fillengine.extraction.filled import filled as filled
+    from fillengine.fill import Constraint as Constraint
+    from fillengine.fill import Guard as Guard
+    from fillengine.fill import Session as Session
+    from fillengine.templates import Form as Form
+    from fillengine.templates import Verbatim as Verbatim
+    from fillengine.templates import compile as compile
+
+__version__ = "0.1.0"
+
+_ERRORS = (
+    "BudgetTooSmall", "ContextExceeded", "DocumentError", "FillError", "FormError", "InvalidForm", "ModelError",
+    "TokenRejected", "UnsatisfiableForm", "UnsupportedForm", "VocabularyError",
+)  # fmt: skip
+
+# Imported when first asked for: a schema is checked, and `--help` answers, without loading MLX.
+_HOMES: dict[str, str] = {
+    **dict.fromkeys(_ERRORS, "fillengine.errors"),
+    "Engine": "fillengine.extraction.engine",
+    "load": "fillengine.extraction.engine",
+    "filled": "fillengine.extraction.filled",
+    "Constraint": "fillengine.fill",
+    "Guard": "fillengine.fill",
+    "Session": "fillengine.fill",
+    "Form": "fillengine.templates",
+    "Verbatim": "fillengine.templates",
+    "compile": "fillengine.templates",
+}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'fillengine' has no attribute {name!r}")
+    found = getattr(importlib.import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

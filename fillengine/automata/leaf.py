@@ -1,0 +1,304 @@
+"""Leaves: the places of a template where bytes are written.
+
+A leaf is a small automaton with hashable states. Leaves are shared: two templates that hold the same DFA use
+one leaf, so that what is computed for a leaf state (its token mask above all) is computed once.
+
+Costs are upper bounds on the number of tokens that finish the leaf. They come from `Costs`: what the vocabulary
+can write. From every state of finite cost some token leads to a state whose cost is smaller by one at least; the
+token budget rests on that.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Hashable
+from typing import Any, Protocol
+from weakref import WeakValueDictionary
+
+import numpy as np
+from fillengine.automata.dfa import Dfa
+from fillengine.automata.lengths import Lengths
+from fillengine.automata.nodes import Literal, Pattern, Words
+
+INFINITE = 1 << 40
+"""The cost of what cannot be finished; larger than any real cost, small enough to be added up."""
+
+
+class Costs(Protocol):
+    """What it takes to write bytes with a vocabulary."""
+
+    @property
+    def alphabet(self) -> bytes:
+        """The bytes that stand alone as a token, sorted."""
+
+    def literal(self, text: bytes) -> list[int]:
+        """For each offset 0..len(text): the fewest tokens that write the rest of `text` exactly."""
+
+
+class ByteCosts:
+    """Every byte is a token: a cost is a number of bytes."""
+
+    alphabet = bytes(range(256))
+
+    def literal(self, text: bytes) -> list[int]:
+        return list(range(len(text), -1, -1))
+
+
+class Leaf(Protocol):
+    """A small automaton. `step` gives None where no text goes on."""
+
+    def step(self, q: Any, byte: int) -> Any | None: ...
+
+    def is_accepting(self, q: Any) -> bool: ...
+
+    def next_bytes(self, q: Any) -> bytes:
+        """The bytes that may come next, sorted."""
+
+    def cost(self, q: Any) -> int: ...
+
+    def clamp(self, q: Any, reach: int) -> Any:
+        """A state with the same behaviour for the next `reach` bytes (counters that they cannot use up are cut)."""
+
+
+class LiteralLeaf:
+    """State: the number of bytes that are written."""
+
+    __slots__ = ("_costs", "_rests", "start", "text")
+
+    def __init__(self, text: bytes, costs: Costs) -> None:
+        self.text = text
+        self.start = 0
+        self._costs = costs
+        self._rests: list[int] | None = None
+
+    def step(self, q: int, byte: int) -> int | None:
+        return q + 1 if q < len(self.text) and self.text[q] == byte else None
+
+    def is_accepting(self, q: int) -> bool:
+        return q == len(self.text)
+
+    def next_bytes(self, q: int) -> bytes:
+        return self.text[q : q + 1]
+
+    def cost(self, q: int) -> int:
+        if self._rests is None:
+            self._rests = self._costs.literal(self.text)
+        return self._rests[q]
+
+    def worst_cost(self) -> int:
+        """The most that the rest of the literal can cost, wherever a token ends in it."""
+        self.cost(0)
+        assert self._rests is not None
+        return max(cost for cost in self._rests if cost < INFINITE)
+
+    def clamp(self, q: int, reach: int) -> int:
+        return q
+
+
+class DfaLeaf:
+    """State: the state of the DFA."""
+
+    __slots__ = ("__weakref__", "_accept", "_cost", "_next_bytes", "_rows", "dfa", "start")
+
+    def __init__(self, dfa: Dfa, costs: Costs) -> None:
+        self.dfa = dfa
+        self.start: int | None = dfa.start or None
+        self._accept: list[bool] = dfa.accept.tolist()
+        self._rows: list[list[int] | None] = [None] * len(self._accept)
+        self._next_bytes: dict[int, bytes] = {}
+        self._cost: list[int] = fewest_bytes(dfa, costs.alphabet)
+
+    def row(self, q: int) -> list[int]:
+        row = self._rows[q]
+        if row is None:
+            row = self._rows[q] = self.dfa.next[q].tolist()
+        return row
+
+    def step(self, q: int, byte: int) -> int | None:
+        return self.row(q)[byte] or None
+
+    def is_accepting(self, q: int) -> bool:
+        return self._accept[q]
+
+    def next_bytes(self, q: int) -> bytes:
+        found = self._next_bytes.get(q)
+        if found is None:
+            found = self._next_bytes[q] = bytes(np.flatnonzero(self.dfa.next[q]).tolist())
+        return found
+
+    def cost(self, q: int) -> int:
+        return self._cost[q]
+
+    @property
+    def costs(self) -> list[int]:
+        """The cost of each state of the DFA."""
+        return self._cost
+
+    def clamp(self, q: int, reach: int) -> int:
+        return q
+
+
+class CountedLeaf:
+    """A DFA whose characters are counted.
+
+    State: (state of the DFA, characters that must still come, characters that may still come or None).
+    """
+
+    __slots__ = ("__weakref__", "_boundary", "_is_free", "dfa", "lengths", "plain")
+
+    def __init__(self, dfa: Dfa, costs: Costs) -> None:
+        if dfa.boundary is None:
+            raise ValueError("a counted pattern needs an automaton that knows its character boundaries")
+        self.dfa = dfa
+        self.plain = dfa_leaf(dfa, costs)
+        self.lengths = Lengths(dfa)
+        self._is_free = self.lengths.settled == 0
+        self._boundary: list[bool] = dfa.boundary.tolist()
+
+    def first(self, low: int, high: int | None) -> tuple[int, int, int | None] | None:
+        start = self.plain.start
+        if start is None or not self.can_finish(start, low, high):
+            return None
+        return (start, low, high)
+
+    def step(self, q: tuple[int, int, int | None], byte: int) -> tuple[int, int, int | None] | None:
+        state, low, high = q
+        after = self.plain.row(state)[byte]
+        if not after:
+            return None
+        if self._boundary[state] and not self.plain.is_accepting(after):
+            if high is not None:
+                if high == 0:
+                    return None
+                high -= 1
+            if low:
+                low -= 1
+        if not self.can_finish(after, low, high):
+            return None
+        return (after, low, high)
+
+    def can_finish(self, state: int, low: int, high: int | None) -> bool:
+        if self._is_free:
+            # Every character may be the last and none needs to be, so only the two counters matter.
+            return low == 0 if self.plain.is_accepting(state) else high is None or high >= low
+        return self.lengths.can_finish(state, low, high)
+
+    def is_accepting(self, q: tuple[int, int, int | None]) -> bool:
+        return self.plain.is_accepting(q[0]) and q[1] == 0
+
+    def next_bytes(self, q: tuple[int, int, int | None]) -> bytes:
+        return bytes(b for b in self.plain.next_bytes(q[0]) if self.step(q, b) is not None)
+
+    def cost(self, q: tuple[int, int, int | None]) -> int:
+        state, low, high = q
+        fewest = self.lengths.fewest_bytes(state, low, high)
+        return INFINITE if fewest is None else max(fewest, self.plain.cost(state))
+
+    def clamp(self, q: tuple[int, int, int | None], reach: int) -> tuple[int, int, int | None]:
+        settled = self.lengths.settled
+        if settled is None:
+            return q
+        state, low, high = q
+        bound = reach + settled + 1
+        return (state, min(low, bound), None if high is None or high > bound else high)
+
+
+class WordsLeaf:
+    """State: (first, last + 1, depth): the sorted words that agree with the `depth` bytes that are written."""
+
+    __slots__ = ("__weakref__", "_costs", "_next", "start", "words")
+
+    def __init__(self, words: tuple[bytes, ...], costs: Costs) -> None:
+        self.words = words
+        self.start: tuple[int, int, int] | None = (0, len(words), 0) if words else None
+        self._costs = costs
+        self._next: dict[tuple[int, int, int], dict[int, tuple[int, int, int]]] = {}
+
+    def _children(self, q: tuple[int, int, int]) -> dict[int, tuple[int, int, int]]:
+        found = self._next.get(q)
+        if found is not None:
+            return found
+        found = {}
+        first, last, depth = q
+        words = self.words
+        if first < last and len(words[first]) == depth:
+            first += 1
+        while first < last:
+            byte = words[first][depth]
+            end = last
+            if byte < words[last - 1][depth]:
+                end = bisect_left(words, words[first][:depth] + bytes([byte + 1]), first, last)
+            found[byte] = (first, end, depth + 1)
+            first = end
+        self._next[q] = found
+        return found
+
+    def step(self, q: tuple[int, int, int], byte: int) -> tuple[int, int, int] | None:
+        return self._children(q).get(byte)
+
+    def is_accepting(self, q: tuple[int, int, int]) -> bool:
+        return len(self.words[q[0]]) == q[2]
+
+    def next_bytes(self, q: tuple[int, int, int]) -> bytes:
+        return bytes(self._children(q))
+
+    def cost(self, q: tuple[int, int, int]) -> int:
+        first, last, depth = q
+        # Among very many words the shortest few are enough of a bound: any word that can be written is one.
+        candidates = sorted(self.words[first:last], key=len)[:8]
+        return min(self._costs.literal(word[depth:])[0] for word in candidates)
+
+    def clamp(self, q: tuple[int, int, int], reach: int) -> tuple[int, int, int]:
+        return q
+
+
+def fewest_bytes(dfa: Dfa, alphabet: bytes) -> list[int]:
+    """For each state the fewest bytes of `alphabet` that lead to acceptance (INFINITE where none do)."""
+    if len(alphabet) == 256:
+        found: list[int] = np.where(dfa.shortest < INFINITE, dfa.shortest, INFINITE).tolist()
+        found[0] = INFINITE
+        return found
+    table = dfa.next[:, list(alphabet)]
+    cost = np.where(dfa.accept, 0, INFINITE).astype(np.int64)
+    while True:
+        closer = np.minimum(cost, cost[table].min(axis=1, initial=INFINITE) + 1)
+        closer[0] = INFINITE
+        if np.array_equal(closer, cost):
+            bounded: list[int] = np.minimum(cost, INFINITE).tolist()
+            return bounded
+        cost = closer
+
+
+_plain: WeakValueDictionary[Hashable, DfaLeaf] = WeakValueDictionary()
+_counted: WeakValueDictionary[Hashable, CountedLeaf] = WeakValueDictionary()
+
+
+def dfa_leaf(dfa: Dfa, costs: Costs) -> DfaLeaf:
+    key = (dfa.key, costs.alphabet)
+    leaf = _plain.get(key)
+    if leaf is None:
+        leaf = _plain[key] = DfaLeaf(dfa, costs)
+    return leaf
+
+
+def counted_leaf(dfa: Dfa, costs: Costs) -> CountedLeaf:
+    key = (dfa.key, costs.alphabet)
+    leaf = _counted.get(key)
+    if leaf is None:
+        leaf = _counted[key] = CountedLeaf(dfa, costs)
+    return leaf
+
+
+def leaf_of(node: Literal | Pattern | Words, costs: Costs) -> tuple[Leaf, Hashable | None]:
+    """The leaf of a node and the state in which it begins (None: nothing can be written there)."""
+    if isinstance(node, Literal):
+        literal = LiteralLeaf(node.text, costs)
+        return literal, literal.start
+    if isinstance(node, Words):
+        words = WordsLeaf(node.words, costs)
+        return words, words.start
+    if node.low == 0 and node.high is None:
+        plain = dfa_leaf(node.dfa, costs)
+        return plain, plain.start
+    counted = counted_leaf(node.dfa, costs)
+    return counted, counted.first(node.low, node.high)

@@ -1,0 +1,143 @@
+"""The trie of the tokens' bytes.
+
+Kept as numpy arrays in breadth-first order, so that the children of a node are one range and a whole level is
+walked at once; on top of them `TrieNode` objects, made when they are first asked for, for narrow walks.
+
+A TrieNode may stand for several nodes of the arrays at once. That is how the tokens that leave a leaf at
+different places are looked at together: what matters below those places is only what is left over of the tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+_NONE = np.empty(0, dtype=np.int32)
+
+
+class Trie:
+    """Arrays over the nodes, node 0 being the root:
+
+    byte       uint8[n]    the byte that leads to the node
+    first      int32[n]    its first child
+    count      int32[n]    how many children; they are first .. first + count - 1, sorted by byte
+    ids_first  int32[n]    range of `ids` (int32): the tokens whose text ends here
+    ids_count  int32[n]
+    """
+
+    def __init__(self, tokens: Sequence[bytes | None]) -> None:
+        written = sorted((text, token_id) for token_id, text in enumerate(tokens) if text)
+        texts: list[bytes] = []
+        owners: list[list[int]] = []
+        for text, token_id in written:
+            if texts and texts[-1] == text:
+                owners[-1].append(token_id)
+            else:
+                texts.append(text)
+                owners.append([token_id])
+        lengths = np.array([len(text) for text in texts], dtype=np.int32)
+        width = int(lengths.max(initial=0))
+        matrix = np.zeros((len(texts), width), dtype=np.uint8)
+        flat = np.frombuffer(b"".join(texts), dtype=np.uint8)
+        matrix[np.arange(width)[None, :] < lengths[:, None]] = flat
+        owner_count = np.array([len(owner) for owner in owners], dtype=np.int32)
+        owner_first = np.concatenate([[0], np.cumsum(owner_count)[:-1]]).astype(np.int32)
+        self.ids = np.array([token_id for owner in owners for token_id in owner], dtype=np.int32)
+
+        byte = [np.zeros(1, dtype=np.uint8)]
+        ids_first = [np.zeros(1, dtype=np.int32)]
+        ids_count = [np.zeros(1, dtype=np.int32)]
+        first, count = [], []
+        # One level after the other: `rows` are the texts that reach the level, `node` the node of each.
+        rows = np.arange(len(texts))
+        node = np.zeros(len(texts), dtype=np.int64)
+        num_parents, num_nodes = 1, 1
+        for depth in range(width):
+            column = matrix[rows, depth]
+            new = np.ones(len(rows), dtype=bool)
+            new[1:] = (node[1:] != node[:-1]) | (column[1:] != column[:-1])
+            index = np.cumsum(new) - 1
+            starts = np.flatnonzero(new)
+            children = np.bincount(node[starts], minlength=num_parents).astype(np.int32)
+            count.append(children)
+            first.append((num_nodes + np.cumsum(children) - children).astype(np.int32))
+            byte.append(column[starts])
+            level_first = np.zeros(len(starts), dtype=np.int32)
+            level_count = np.zeros(len(starts), dtype=np.int32)
+            ends = lengths[rows] == depth + 1
+            level_first[index[ends]] = owner_first[rows[ends]]
+            level_count[index[ends]] = owner_count[rows[ends]]
+            ids_first.append(level_first)
+            ids_count.append(level_count)
+            num_nodes += len(starts)
+            num_parents = len(starts)
+            rows, node = rows[~ends], index[~ends]
+        first.append(np.zeros(num_parents, dtype=np.int32))
+        count.append(np.zeros(num_parents, dtype=np.int32))
+        self.byte = np.concatenate(byte)
+        self.first = np.concatenate(first)
+        self.count = np.concatenate(count)
+        self.ids_first = np.concatenate(ids_first)
+        self.ids_count = np.concatenate(ids_count)
+        self._first_list: list[int] = self.first.tolist()
+        self._count_list: list[int] = self.count.tolist()
+        self._byte_list = self.byte.tobytes()
+        self.root = TrieNode(self, (0,))
+
+    def children(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The children of `nodes` (int[m]), and for each the index of its parent in `nodes`."""
+        count = self.count[nodes]
+        total = int(count.sum())
+        parent = np.repeat(np.arange(len(nodes)), count)
+        offset = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
+        return self.first[nodes][parent] + offset, parent
+
+    def token_ids(self, nodes: np.ndarray) -> np.ndarray:
+        """int32[k]: the tokens that end at any of `nodes`."""
+        count = self.ids_count[nodes]
+        nodes = nodes[count > 0]
+        count = count[count > 0]
+        total = int(count.sum())
+        offset = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
+        found: np.ndarray = self.ids[np.repeat(self.ids_first[nodes], count) + offset]
+        return found
+
+
+class TrieNode:
+    """One or more nodes of the arrays, seen as one."""
+
+    __slots__ = ("_children", "_ids", "_trie", "members")
+
+    def __init__(self, trie: Trie, members: tuple[int, ...]) -> None:
+        self._trie = trie
+        self.members = members
+        self._children: dict[int, TrieNode] | None = None
+        self._ids: list[int] | None = None
+
+    @property
+    def children(self) -> dict[int, TrieNode]:
+        """The nodes one byte further, by byte."""
+        if self._children is None:
+            trie = self._trie
+            groups: dict[int, list[int]] = {}
+            for member in self.members:
+                first = trie._first_list[member]
+                for child in range(first, first + trie._count_list[member]):
+                    groups.setdefault(trie._byte_list[child], []).append(child)
+            self._children = {byte: TrieNode(trie, tuple(group)) for byte, group in groups.items()}
+        return self._children
+
+    def child(self, byte: int) -> TrieNode | None:
+        return self.children.get(byte)
+
+    @property
+    def ids(self) -> list[int]:
+        """The tokens that end here."""
+        if self._ids is None:
+            self._ids = self._trie.token_ids(np.array(self.members)).tolist()
+        return self._ids
+
+    @property
+    def has_tokens(self) -> bool:
+        return bool(self.ids)

@@ -1,0 +1,95 @@
+"""A vocabulary: what each token id writes, as bytes.
+
+    Vocabulary([b"a", b"b", b"ab", None], eos_ids=[3])
+
+A token without text (`None`: special and control tokens, unused ids) is never allowed as text; neither is an
+empty one. End-of-sequence ids are allowed exactly where the text is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property, lru_cache
+
+import numpy as np
+from fillengine.automata.leaf import INFINITE
+from fillengine.automata.trie import Trie
+from fillengine.errors import VocabularyError
+
+
+class Vocabulary:
+    """`tokens[id]` is the text of a token, or None. `size` is the number of ids.
+
+    Raises VocabularyError where no token has any text, or an end-of-sequence id is outside.
+    """
+
+    def __init__(self, tokens: Sequence[bytes | None], *, eos_ids: Iterable[int] = ()) -> None:
+        self.eos_ids = tuple(sorted(set(eos_ids)))
+        self.size = len(tokens)
+        outside = [token_id for token_id in self.eos_ids if not 0 <= token_id < self.size]
+        if outside:
+            raise VocabularyError(
+                f"end-of-sequence id {outside[0]} is outside the vocabulary of {self.size} tokens; "
+                "check eos_token_id in the model's configuration"
+            )
+        ends = set(self.eos_ids)
+        self.tokens: tuple[bytes | None, ...] = tuple(
+            (text or None) if token_id not in ends else None for token_id, text in enumerate(tokens)
+        )
+        if not any(self.tokens):
+            raise VocabularyError("no token of the vocabulary has any text; is this the right tokenizer?")
+
+    @cached_property
+    def trie(self) -> Trie:
+        return Trie(self.tokens)
+
+    @cached_property
+    def reach(self) -> int:
+        """Bytes of the longest token."""
+        return max(len(text) for text in self.tokens if text)
+
+    @cached_property
+    def num_words(self) -> int:
+        """32-bit words of a packed mask."""
+        return (self.size + 31) // 32
+
+    @cached_property
+    def eos_bits(self) -> np.ndarray:
+        """uint32[num_words]: the end-of-sequence ids."""
+        bits = np.zeros(self.num_words, dtype=np.uint32)
+        for token_id in self.eos_ids:
+            bits[token_id >> 5] |= np.uint32(1 << (token_id & 31))
+        return bits
+
+    @cached_property
+    def alphabet(self) -> bytes:
+        """The bytes that can be written one at a time, sorted.
+
+        A byte-level or byte-fallback vocabulary has every byte that well-formed UTF-8 can hold; the others
+        (0xC0, 0xC1, 0xF5 to 0xFF) are never written, so having them or not makes no difference.
+        """
+        single = {text[0] for text in self.tokens if text is not None and len(text) == 1}
+        never = {0xC0, 0xC1, *range(0xF5, 0x100)}
+        return bytes(range(256)) if len(single | never) == 256 else bytes(sorted(single))
+
+    def literal(self, text: bytes) -> list[int]:
+        """For each offset 0..len(text): the fewest tokens that write the rest of `text` exactly."""
+        return _literal_costs(self, text)
+
+
+@lru_cache(maxsize=20_000)
+def _literal_costs(vocabulary: Vocabulary, text: bytes) -> list[int]:
+    costs = [0] * (len(text) + 1)
+    root = vocabulary.trie.root
+    for offset in range(len(text) - 1, -1, -1):
+        best = INFINITE
+        node = root
+        for end in range(offset, len(text)):
+            below = node.child(text[end])
+            if below is None:
+                break
+            node = below
+            if costs[end + 1] < best and node.has_tokens:
+                best = costs[end + 1]
+        costs[offset] = min(INFINITE, best + 1)
+    return costs

@@ -1,0 +1,243 @@
+"""The fill session: one text being written under a constraint, token by token.
+
+    session = constraint.session(max_tokens=200)
+    while not session.is_finished:
+        token_id = choose(session.allowed())
+        session.advance(token_id)
+
+What a session allows depends on the tokens so far and on nothing else. That is what makes drafts, batches and
+replays harmless.
+"""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING
+
+import numpy as np
+from fillengine.automata.machine import Frame, State
+from fillengine.automata.mask import Mask
+from fillengine.automata.nodes import Pattern, Repeat
+from fillengine.errors import BudgetTooSmall, TokenRejected
+from fillengine.fill.canonical import CONTEXT_BYTES
+from fillengine.fill.guard import Guard
+
+if TYPE_CHECKING:
+    from fillengine.fill.constraint import Constraint
+
+Hole = tuple[Pattern | Repeat, "Frame | None"]
+
+
+class Session:
+    """One text being written. `Constraint.session` makes it."""
+
+    __slots__ = (
+        "_closing", "_constraint", "_data", "_ended", "_ends", "_forced", "_guard", "_holes", "_mask",
+        "_max_tokens", "_rest", "_state", "_token_ids", "closed",
+    )  # fmt: skip
+
+    def __init__(self, constraint: Constraint, *, max_tokens: int | None, guard: Guard | None) -> None:
+        self._constraint = constraint
+        self._guard = guard
+        self._max_tokens = max_tokens
+        self._state: State = constraint.machine.start
+        self._token_ids: list[int] = []
+        self._data = bytearray()
+        self._ends: list[int] = []
+        self._ended = False
+        self._forced: tuple[int, ...] | None = None
+        self._rest: tuple[int, ...] = ()
+        self._mask: Mask | None = None
+        self._holes: tuple[tuple[Hole, int, int], ...] = ()
+        self._closing: Hole | None = None
+        self.closed: tuple[str, ...] = ()
+        """Where the guard acted: "label: reason"."""
+        if max_tokens is not None and max_tokens < constraint.fewest_tokens:
+            raise BudgetTooSmall(max_tokens, constraint.fewest_tokens)
+        self._enter_holes()
+
+    @property
+    def constraint(self) -> Constraint:
+        return self._constraint
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @property
+    def token_ids(self) -> list[int]:
+        """The tokens so far, without an end of sequence."""
+        return list(self._token_ids)
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self._token_ids)
+
+    @property
+    def data(self) -> bytes:
+        """The text so far, as bytes: it may end inside a character."""
+        return bytes(self._data)
+
+    @property
+    def text(self) -> str:
+        """The text so far, without a character that is not whole yet."""
+        return codecs.getincrementaldecoder("utf-8")(errors="replace").decode(bytes(self._data))
+
+    @property
+    def remaining(self) -> int | None:
+        """Tokens that the budget still has; None without a budget."""
+        return None if self._max_tokens is None else self._max_tokens - len(self._token_ids)
+
+    @property
+    def is_complete(self) -> bool:
+        """The text so far is a whole instance of the form."""
+        return self._state.is_accepting
+
+    @property
+    def is_finished(self) -> bool:
+        """Nothing more comes: the end was chosen, nothing may follow, or the budget is used up."""
+        return self._ended or self._state.is_final or self.remaining == 0
+
+    @property
+    def is_cut(self) -> bool:
+        """The budget ended a text that could have gone on."""
+        return self.remaining == 0 and not self._ended and not self._state.is_final
+
+    def allowed(self) -> np.ndarray:
+        """bool[size of the vocabulary]: the tokens that may come next."""
+        return self.mask().unpacked(self._constraint.vocabulary.size)
+
+    def mask(self) -> Mask:
+        """The tokens that may come next."""
+        if self._mask is None:
+            self._mask = self._find_mask()
+        return self._mask
+
+    def forced(self) -> list[int]:
+        """The token ids that must come now, in order (may be empty)."""
+        forced = self._canonical()
+        if not forced and not self.is_finished:
+            single = self.mask().single
+            if single is not None and single not in self._constraint.vocabulary.eos_ids:
+                return [single]
+        return list(forced)
+
+    def likely(self) -> list[int]:
+        """What the tokenizer would give for bytes that are forced, where more than one token may begin them."""
+        return [] if self._canonical() else list(self._rest)
+
+    def advance(self, token_id: int) -> None:
+        """Write one token. Raises TokenRejected where it is not allowed; the session is unchanged then."""
+        vocabulary = self._constraint.vocabulary
+        if self.is_finished:
+            raise TokenRejected(token_id, f"token {token_id} comes after the end of the text")
+        if not 0 <= token_id < vocabulary.size or not self.mask().allows(token_id):
+            shown = vocabulary.tokens[token_id] if 0 <= token_id < vocabulary.size else None
+            raise TokenRejected(
+                token_id, f"token {token_id} ({shown!r}) is not allowed after {bytes(self._data[-40:])!r}"
+            )
+        text = vocabulary.tokens[token_id]
+        if text is None:
+            self._ended = True
+            return
+        forced = self._canonical()
+        state = self._constraint.machine.advance(self._state, text)
+        assert state is not None
+        self._state = state
+        self._token_ids.append(token_id)
+        self._data += text
+        self._ends.append(len(self._data))
+        self._mask = None
+        self._forced = forced[1:] or None
+        self._enter_holes()
+
+    def fork(self) -> Session:
+        """A session at the same place; what happens to one does not touch the other."""
+        other = Session.__new__(Session)
+        for name in Session.__slots__:
+            setattr(other, name, getattr(self, name))
+        other._token_ids = self._token_ids.copy()
+        other._data = self._data.copy()
+        other._ends = self._ends.copy()
+        return other
+
+    def _canonical(self) -> tuple[int, ...]:
+        """The canonical tokens that must come now. Once begun, a span is written to its end."""
+        if self._forced is None:
+            self._forced, self._rest = (), ()
+            if not self.is_finished and self._closing is None:
+                span = self._constraint.canonical.span(self._state, bytes(self._data), self._boundary())
+                if self._can_afford(span.token_ids):
+                    self._forced, self._rest = span.token_ids, span.rest
+        return self._forced
+
+    def _boundary(self) -> int:
+        first = len(self._data) - CONTEXT_BYTES
+        if first <= 0:
+            return 0
+        index = len(self._ends) - 1
+        while index >= 0 and self._ends[index] >= first:
+            index -= 1
+        return self._ends[index + 1]
+
+    def _can_afford(self, token_ids: tuple[int, ...]) -> bool:
+        remaining = self.remaining
+        if remaining is None or not token_ids:
+            return True
+        machine, vocabulary = self._constraint.machine, self._constraint.vocabulary
+        after = machine.advance(self._state, b"".join(vocabulary.tokens[token_id] or b"" for token_id in token_ids))
+        assert after is not None
+        return machine.cost(after) + len(token_ids) <= remaining
+
+    def _find_mask(self) -> Mask:
+        masks, machine = self._constraint.masks, self._constraint.machine
+        forced = self._canonical()
+        if forced:
+            return masks.single(forced[0])
+        budget = self.remaining
+        if self._closing is not None:
+            budget = machine.cost(self._state) if budget is None else min(budget, machine.cost(self._state))
+        if budget is None or machine.cost(self._state) + masks.growth(self._state) <= budget - 1:
+            return masks.of(self._state)
+        return masks.affordable(self._state, budget)
+
+    def _enter_holes(self) -> None:
+        """Keep book of the open values without an upper bound, and let the guard look at them."""
+        guard = self._guard
+        if guard is None:
+            return
+        open_holes = _open_holes(self._state)
+        before = {hole: (offset, tokens) for hole, offset, tokens in self._holes}
+        here = (len(self._data), len(self._token_ids))
+        self._holes = tuple((hole, *before.get(hole, here)) for hole in open_holes)
+        if self._closing is not None and self._closing not in open_holes:
+            self._closing = None
+        if self._closing is None:
+            self._guard_holes(guard)
+        if self._closing is not None and self._state.is_accepting:
+            # The value that is to be closed is the whole text, and the text is whole.
+            self._ended = True
+
+    def _guard_holes(self, guard: Guard) -> None:
+        for hole, offset, tokens in self._holes:
+            reason = guard.reason(bytes(self._data[offset:]), len(self._token_ids) - tokens, self._max_tokens)
+            if reason is not None:
+                self._closing = hole
+                self.closed += (f"{hole[0].label or '/'}: {reason}",)
+                return
+
+
+def _open_holes(state: State) -> list[Hole]:
+    """The strings and arrays without an upper bound that the text so far may be in, outer ones first."""
+    found: dict[Hole, None] = {}
+    for spot, _q, frame in state.configurations:
+        path: list[Hole] = []
+        current = frame
+        while current is not None:
+            if isinstance(current.node, Repeat) and current.node.high is None:
+                path.append((current.node, current.parent))
+            current = current.parent
+        found.update(dict.fromkeys(reversed(path)))
+        if isinstance(spot.node, Pattern) and spot.node.high is None:
+            found[(spot.node, frame)] = None
+    return list(found)

@@ -1,0 +1,157 @@
+"""Masks say exactly which tokens a state allows."""
+
+from __future__ import annotations
+
+import numpy as np
+from fillengine.automata import dfa
+from fillengine.automata.machine import Machine, State
+from fillengine.automata.mask import LeafMasks, Masks
+from fillengine.automata.nodes import Literal, Pattern, Repeat, Sequence, Template, Words
+from fillengine.automata.vocabulary import Vocabulary
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from templates_strategy import templates
+from vocabularies import byte_vocabulary
+
+VOCABULARY = byte_vocabulary()
+LEAF_MASKS = LeafMasks(VOCABULARY)
+
+
+def brute_force(machine: Machine, state: State, vocabulary: Vocabulary) -> set[int]:
+    """Every token tried byte by byte."""
+    allowed = {
+        token_id
+        for token_id, text in enumerate(vocabulary.tokens)
+        if text is not None and machine.advance(state, text) is not None
+    }
+    return allowed | (set(vocabulary.eos_ids) if state.is_accepting else set())
+
+
+def masked(masks: Masks, state: State) -> set[int]:
+    return set(masks.of(state).token_ids(masks.vocabulary.size).tolist())
+
+
+@settings(max_examples=250, deadline=None)
+@given(template=templates(), data=st.data())
+def test_a_mask_holds_exactly_the_tokens_that_can_be_written(template: Template, data: st.DataObject) -> None:
+    machine = Machine(template, VOCABULARY)
+    masks = Masks(machine, LEAF_MASKS)
+    state = machine.start
+    for _ in range(8):
+        allowed = brute_force(machine, state, VOCABULARY)
+        assert masked(masks, state) == allowed
+        assert allowed or state.is_final
+        tokens = sorted(allowed - set(VOCABULARY.eos_ids))
+        if not tokens:
+            break
+        text = VOCABULARY.tokens[data.draw(st.sampled_from(tokens))]
+        assert text is not None
+        following = machine.advance(state, text)
+        assert following is not None
+        state = following
+
+
+@settings(max_examples=150, deadline=None)
+@given(template=templates(), data=st.data())
+def test_some_token_always_brings_the_end_nearer(template: Template, data: st.DataObject) -> None:
+    machine = Machine(template, VOCABULARY)
+    masks = Masks(machine, LEAF_MASKS)
+    state = machine.start
+    for _ in range(8):
+        cost = machine.cost(state)
+        tokens = sorted(masked(masks, state) - set(VOCABULARY.eos_ids))
+        costs = []
+        for token_id in tokens:
+            after = machine.advance(state, VOCABULARY.tokens[token_id] or b"")
+            assert after is not None
+            costs.append(machine.cost(after))
+        assert max(costs, default=0) <= cost + masks.growth(state)
+        if not state.is_accepting:
+            assert min(costs) <= cost - 1
+            nearer = masks.affordable(state, cost).token_ids(VOCABULARY.size).tolist()
+            assert nearer == [token for token, after_cost in zip(tokens, costs, strict=True) if after_cost < cost]
+        if not tokens:
+            break
+        text = VOCABULARY.tokens[data.draw(st.sampled_from(tokens))]
+        following = machine.advance(state, text or b"")
+        assert following is not None
+        state = following
+
+
+def test_positions_of_a_long_string_far_from_its_bound_share_one_mask() -> None:
+    machine = Machine(Template(Pattern(dfa.free_string(), low=0, high=1000)), VOCABULARY)
+    masks = Masks(machine, LEAF_MASKS)
+    one = machine.advance(machine.start, b'"' + b"a" * 100)
+    other = machine.advance(machine.start, b'"' + b"a" * 700)
+    assert one is not None
+    assert other is not None
+    assert masks.of(one) is masks.of(other)
+
+
+def test_a_bounded_string_never_exceeds_its_bound_and_never_closes_below_it() -> None:
+    machine = Machine(Template(Pattern(dfa.free_string(), low=2, high=4)), VOCABULARY)
+    assert not machine.accepts(b'"a"')
+    assert machine.accepts('"éé"'.encode())
+    assert machine.accepts('"😀😀😀😀"'.encode())
+    assert not machine.accepts(b'"aaaaa"')
+    masks = Masks(machine, LEAF_MASKS)
+    state = machine.advance(machine.start, b'"a')
+    assert state is not None
+    assert VOCABULARY.tokens.index(b"aaaa") not in masked(masks, state)
+
+
+def test_the_end_of_sequence_is_allowed_exactly_where_the_text_is_whole() -> None:
+    machine = Machine(Template(Pattern(dfa.from_regex("[0-9]+"))), VOCABULARY)
+    masks = Masks(machine, LEAF_MASKS)
+    assert not set(VOCABULARY.eos_ids) & masked(masks, machine.start)
+    digits = machine.advance(machine.start, b"7")
+    assert digits is not None
+    assert set(VOCABULARY.eos_ids) <= masked(masks, digits)
+
+
+def test_a_vocabulary_without_some_bytes_never_leads_into_a_dead_end() -> None:
+    # 0x98 stands in no token alone: after F0 9F only what single bytes can finish may come.
+    pieces = [bytes.fromhex(piece) for piece in ("f09f98", "a8", "80", "f0", "9f", "99", "8f", "f09f9880")]
+    vocabulary = Vocabulary([*pieces, None], eos_ids=[len(pieces)])
+    machine = Machine(Template(Pattern(dfa.from_regex("[\U0001f600-\U0001f64f]{1,3}"))), vocabulary)
+    masks = Masks(machine, LeafMasks(vocabulary))
+    seen = {machine.start}
+    work = [machine.start]
+    while work:
+        state = work.pop()
+        allowed = masked(masks, state)
+        assert allowed or state.is_final
+        for token_id in allowed - set(vocabulary.eos_ids):
+            after = machine.advance(state, vocabulary.tokens[token_id] or b"")
+            assert after is not None
+            if after not in seen:
+                seen.add(after)
+                work.append(after)
+
+
+def test_an_enum_of_ten_thousand_words_has_an_exact_mask() -> None:
+    words = tuple(sorted(f'"item {number}"'.encode() for number in range(10_000)))
+    machine = Machine(Template(Words(words)), VOCABULARY)
+    masks = Masks(machine, LEAF_MASKS)
+    state = machine.advance(machine.start, b'"item 12')
+    assert state is not None
+    assert masked(masks, state) == brute_force(machine, state, VOCABULARY)
+
+
+def test_two_billion_items_are_counted_and_not_written_out() -> None:
+    node = Repeat(Literal(b"a"), 2_000_000_000, None, Literal(b", "))
+    machine = Machine(Template(Sequence((Literal(b"["), node, Literal(b"]")))), VOCABULARY)
+    assert machine.cost(machine.start) > 2_000_000_000
+    state = machine.advance(machine.start, b"[a, a")
+    assert state is not None
+    assert state.next_bytes() == b","
+
+
+def test_a_packed_mask_unpacks_to_one_entry_a_token() -> None:
+    machine = Machine(Template(Literal(b"ab")), VOCABULARY)
+    mask = Masks(machine, LEAF_MASKS).of(machine.start)
+    unpacked = mask.unpacked(VOCABULARY.size)
+    assert unpacked.dtype == np.bool_
+    assert unpacked.shape == (VOCABULARY.size,)
+    assert np.flatnonzero(unpacked).tolist() == mask.token_ids(VOCABULARY.size).tolist()
