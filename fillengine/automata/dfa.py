@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, reduce
 
 import numpy as np
+from numpy.typing import NDArray
+
 from fillengine.automata.json_text import free_string, lift_json
 from fillengine.automata.regex import from_regex
 from fillengine.automata.tables import NEVER, STATE_LIMIT, Bools, Dfa, check_size, empty, minimise, tidy
-from numpy.typing import NDArray
+from fillengine.errors import AutomatonTooLarge
 
 __all__ = [
     "ANY_TEXT",
@@ -205,6 +207,10 @@ def complement(dfa: Dfa) -> Dfa:
     return difference(any_text(), dfa)
 
 
+# States in all subsets of one construction: keeps long repetitions of ambiguous units under a few seconds.
+_WORK_LIMIT = 500_000
+
+
 class _Links:
     """Automata side by side, with silent steps: reaching a state of `silent` means its targets as well.
 
@@ -258,7 +264,11 @@ class _Links:
                 todo.append(subset)
             return number
 
+        work = 0
         for subset in todo:
+            work += len(subset)
+            if work > _WORK_LIMIT:
+                raise AutomatonTooLarge(work, _WORK_LIMIT)
             row: list[int] = []
             if len(subset) == 1:
                 (state,) = subset

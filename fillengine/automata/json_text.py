@@ -6,9 +6,10 @@ import json
 from functools import lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
+
 from fillengine.automata.regex import from_regex
 from fillengine.automata.tables import Dfa, check_size, tidy
-from numpy.typing import NDArray
 
 _QUOTE, _BACKSLASH = 0x22, 0x5C
 

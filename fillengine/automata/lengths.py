@@ -20,9 +20,10 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
+
 from fillengine.automata.tables import NEVER, Dfa
 from fillengine.errors import AutomatonTooLarge
-from numpy.typing import NDArray
 
 # Numbers kept in one series of vectors: 200 MB. Reached by lower bounds of ten thousands of characters on
 # patterns of hundreds of states, and then only when the vectors do not come back.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+from outlines_core import Index, Vocabulary
+
 from fillengine.automata.tables import Dfa, byte_classes, check_size, minimise, tidy
 from fillengine.errors import InvalidForm
-from outlines_core import Index, Vocabulary
 
 _END = 256  # the id of the end token in the vocabulary of the 256 bytes
 

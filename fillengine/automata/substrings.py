@@ -19,8 +19,9 @@ import unicodedata
 from typing import Union
 
 import numpy as np
-from fillengine.automata.tables import Dfa, check_size, tidy
 from numpy.typing import NDArray
+
+from fillengine.automata.tables import Dfa, check_size, tidy
 
 # Scripts without spaces between words (Unicode 16.0, Blocks.txt): Thai to Myanmar, Khmer, kana and the Han
 # ideographs with their extensions.

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from fillengine.errors import AutomatonTooLarge
 from numpy.typing import NDArray
+
+from fillengine.errors import AutomatonTooLarge
 
 # A table row takes 1 KiB: the limit keeps one automaton under 50 MiB and every construction under a few
 # seconds. A string of 5,000 counted characters of any kind takes about 40,000 states.

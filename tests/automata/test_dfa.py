@@ -351,3 +351,11 @@ def test_distances_count_steps_backwards_from_acceptance() -> None:
     narrow = np.array([[0], [2], [3], [0]], np.int32)
     accept = np.array([False, False, False, True])
     assert tables.distances(narrow, accept).tolist() == [fa.NEVER, 2, 1, 0]
+
+
+def test_a_long_repetition_of_an_ambiguous_unit_is_built_or_refused_in_time() -> None:
+    unit = fa.from_regex("a|ab|ba|b")
+    assert fa.repeat(unit, 1, 60).matches(b"ab" * 60)
+    assert not fa.repeat(unit, 1, 60).matches(b"ab" * 60 + b"a")
+    with pytest.raises(AutomatonTooLarge):
+        fa.repeat(unit, 0, 5000)
