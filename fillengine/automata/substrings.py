@@ -1,15 +1,18 @@
 """The passages of a source text as an automaton over values.
 
-    "Send it to J. Doe,\n   room 7"   accepts   "Send", "it to", "J. Doe", "J.", "Doe, room 7", "7", ...
-                                      not       "end it" (inside a word), " it" (white space at an edge)
+    "Send 2.26+dfsg-1 to J. Doe,\n   room 7"
+        accepts   "Send", "2.26+dfsg-1", "J. Doe", "J.", "Doe, room 7", "7", ...
+        not       "end" (inside a word), "2.26" (inside a version), " to" (white space at an edge)
 
-A passage begins and ends at word boundaries. A word is a run of letters, digits, underscores and marks; a
-boundary is every place that is not between two characters of one word, so that `2.26+dfsg-1`, `>=3.10` and
-`C++` can be taken whole, and also in parts (`2.26`, `dfsg`). Scripts that write no spaces between words
-(Chinese, Japanese, Thai, ...) have a boundary between any two characters. No boundary comes before a mark
+A passage begins and ends at word boundaries. A word is a run of letters, digits, underscores and marks, and what
+glues such runs together when nothing else stands between them: `.` `-` `+` `~` `@` (versions, addresses,
+compounds), `:` between digits (times). Everything else has a boundary on both sides, so that `>=3.10`, `C++` and
+`urgency=medium` can be taken whole, and `3.10` and `medium` by themselves. Scripts that write no spaces between
+words (Chinese, Japanese, Thai, ...) have a boundary between any two characters. No boundary comes before a mark
 or a joiner, which belongs to the character in front of it.
 
-A run of white space in the source, a line break with its indentation say, reads as one space.
+A run of white space in the source, a line break with its indentation say, reads as one space. A blank line ends a
+paragraph, and no passage goes past it.
 """
 
 from __future__ import annotations
@@ -41,8 +44,9 @@ _JOINERS = "\u200c\u200d"
 _WIDE = 48
 _Positions = Union[tuple[int, ...], NDArray[np.int32]]  # noqa: UP007 (Python 3.10 cannot join these with "|")
 
-# What UTF-8 cannot write cannot be in a value: passages stop there.
-_SURROGATES = re.compile("[\ud800-\udfff]+")
+# Where passages stop: at a blank line, and at what UTF-8 cannot write.
+_ENDS = re.compile("(?:\r\n?|\n)[^\\S\r\n]*(?:\r\n?|\n)|[\ud800-\udfff]+")
+_GLUE = re.compile(r"(?<=\w)[.\-+~@](?=\w)|(?<=[0-9]):(?=[0-9])")
 
 
 def substrings(text: str, *, whole_words: bool = True) -> Dfa:
@@ -54,7 +58,7 @@ def substrings(text: str, *, whole_words: bool = True) -> Dfa:
     data = bytearray()
     begins: list[int] = []
     ends: list[int] = []
-    for piece in _SURROGATES.split(text):
+    for piece in _ENDS.split(text):
         _mark(" ".join(piece.split()), data, begins, ends, whole_words=whole_words)
     return _passages(bytes(data), begins, ends)
 
@@ -63,10 +67,13 @@ def _mark(text: str, data: bytearray, begins: list[int], ends: list[int], *, who
     """Append the UTF-8 of `text` and where in it passages may begin and end, and a byte that ends it all."""
     kind_before = _SPACE
     kinds: dict[str, int] = {}
-    for character in text:
+    glue = {match.start() for match in _GLUE.finditer(text)} if whole_words else set()
+    for index, character in enumerate(text):
         kind = kinds.get(character)
         if kind is None:
             kind = kinds[character] = _kind(character)
+        if index in glue:
+            kind = _WORD
         if kind != _MARK and not (whole_words and kind == kind_before == _WORD):
             if kind != _SPACE:
                 begins.append(len(data))
