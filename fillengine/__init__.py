@@ -1,11 +1,11 @@
 """Make a local language model answer in a given form: always valid, and fast.
 
-    import fillengine as fe
+import fillengine as fe
 
-    template = fe.compile({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})
-    engine = fe.load("smollm2")
-    result = engine.generate([{"role": "user", "content": "Who wrote Emma?"}], template)
-    result.value          # {"name": "Jane Austen"}
+template = fe.compile({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})
+engine = fe.load("smollm2")
+result = engine.generate([{"role": "user", "content": "Who wrote Emma?"}], template)
+result.value          # {"name": "Jane Austen"}
 """
 
 from __future__ import annotations

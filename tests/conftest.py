@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import fillengine.generation  # noqa: F401 - puts the optimised BLAS in place before any test imports mlx
 import pytest
+
+import fillengine.generation  # noqa: F401 - puts the optimised BLAS in place before any test imports mlx
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fillengine.errors import FillError
-
 from vocabularies import byte_level_tokenizer
+
+from fillengine.errors import FillError
 
 WORD_SCHEMA = {
     "title": "Word",
@@ -32,15 +32,20 @@ class FakeStats:
     reused_prompt_tokens: int = 6
     prefill_seconds: float = 0.25
     decode_seconds: float = 0.5
+    closed: tuple[str, ...] = ()
 
 
 @dataclass
 class FakeResult:
     text: str
-    value: Any
+    parse: Callable[[str], Any] = json.loads
     finish_reason: str = "stop"
     token_ids: list[int] = field(default_factory=lambda: list(range(7)))
     stats: FakeStats = field(default_factory=FakeStats)
+
+    @property
+    def value(self) -> Any:
+        return self.parse(self.text)
 
 
 def first_word(text: str) -> str:
@@ -49,6 +54,7 @@ def first_word(text: str) -> str:
 
 @dataclass
 class FakeRequest:
+    prompt: list[int]
     document: str
     form: Any
     options: dict[str, Any]
@@ -59,6 +65,7 @@ class FakeEngine:
     """`answer` makes the text of an answer from the document, or raises what the engine would raise."""
 
     answer: Callable[[str], str] = first_word
+    context_length: int | None = 1000
     tokenizer: Any = field(default_factory=byte_level_tokenizer)
     requests: list[FakeRequest] = field(default_factory=list)
     prompts: list[list[dict[str, str]]] = field(default_factory=list)
@@ -66,7 +73,8 @@ class FakeEngine:
 
     def request(self, prompt: list[dict[str, str]], form: Any, **options: Any) -> FakeRequest:
         self.prompts.append(prompt)
-        return FakeRequest(prompt[-1]["content"].removeprefix("Document:").strip(), form, options)
+        length = sum(len(message["content"]) for message in prompt) // 4
+        return FakeRequest([0] * length, prompt[-1]["content"].removeprefix("Document:").strip(), form, options)
 
     def run(self, requests: Iterable[FakeRequest], *, batch_size: int) -> Iterator[tuple[int, FakeResult | FillError]]:
         self.batch_sizes.append(batch_size)
@@ -77,7 +85,7 @@ class FakeEngine:
                 self.requests.append(request)
                 try:
                     text = self.answer(request.document)
-                    yield index, FakeResult(text, request.form.parse(text))
+                    yield index, FakeResult(text, parse=request.form.parse)
                 except FillError as error:
                     yield index, error
                 index += 1

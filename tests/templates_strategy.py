@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from hypothesis import strategies as st
+
 from fillengine.automata import dfa
 from fillengine.automata.nodes import Choice, Literal, Node, Pattern, Repeat, Rule, Sequence, Template, Words
-from hypothesis import strategies as st
 
 TEXTS = st.sampled_from(
     [b'{"', b'": "', b'": ', b'", "', b"}", b"]", b"[", b", ", b"a", b"ab", b"abc", b'"', b"true", b"12", b""]

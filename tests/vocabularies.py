@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tokenizers
+
 from fillengine.automata.vocabulary import Vocabulary
 
 EOS = b"<eos>"

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
+
 from fillengine.automata.dfa import Dfa
 from fillengine.automata.lengths import Lengths
 from fillengine.automata.nodes import Literal, Pattern, Words

@@ -15,6 +15,7 @@ from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
+
 from fillengine.automata.leaf import INFINITE, CountedLeaf, DfaLeaf, Leaf, LiteralLeaf
 from fillengine.automata.machine import Frame, Machine, State
 from fillengine.automata.trie import TrieNode

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
+
 from fillengine.automata.leaf import INFINITE
 from fillengine.automata.trie import Trie
 from fillengine.errors import VocabularyError

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
 from fillengine.automata import dfa as fa
 from fillengine.automata import tables
 from fillengine.errors import AutomatonTooLarge, FillError, InvalidForm
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 LONGEST = 5
 SHORT = [

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from fillengine.automata import dfa as fa
-from fillengine.automata.lengths import Lengths, lengths
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
+from fillengine.automata import dfa as fa
+from fillengine.automata.lengths import Lengths, lengths
 
 small = settings(deadline=None, max_examples=80)
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from templates_strategy import templates
+from vocabularies import byte_vocabulary
+
 from fillengine.automata import dfa
 from fillengine.automata.machine import Machine, State
 from fillengine.automata.mask import LeafMasks, Masks
 from fillengine.automata.nodes import Literal, Pattern, Repeat, Sequence, Template, Words
 from fillengine.automata.vocabulary import Vocabulary
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from templates_strategy import templates
-from vocabularies import byte_vocabulary
 
 VOCABULARY = byte_vocabulary()
 LEAF_MASKS = LeafMasks(VOCABULARY)

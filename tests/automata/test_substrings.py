@@ -7,11 +7,12 @@ import re
 import time
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
 from fillengine.automata.dfa import from_regex, intersection, lift_json
 from fillengine.automata.substrings import substrings
 from fillengine.errors import AutomatonTooLarge
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 SOURCE = """glibc (2.26+dfsg-1) unstable; urgency=medium
 

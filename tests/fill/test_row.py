@@ -6,16 +6,16 @@ import hashlib
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from templates_strategy import templates
+from vocabularies import WithEnd, byte_level_tokenizer
+
 from fillengine.automata.mask import Mask
 from fillengine.automata.nodes import Literal, Template
 from fillengine.errors import FillError
 from fillengine.fill import DEFAULT_GUARD, Constraint, Fill, Row, Session, UnstableRest
 from fillengine.fill.tokenizer import read_tokenizer
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from templates_strategy import templates
-from vocabularies import WithEnd, byte_level_tokenizer
 
 TOKENIZER = read_tokenizer(WithEnd(byte_level_tokenizer()))
 SIZE = TOKENIZER.vocabulary.size

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from templates_strategy import templates
+from vocabularies import WithEnd, byte_level_tokenizer
+
 from fillengine.automata import dfa
 from fillengine.automata.nodes import Choice, Literal, Pattern, Repeat, Sequence, Template, Words
 from fillengine.errors import BudgetTooSmall, TokenRejected
 from fillengine.fill import Constraint, Guard, Session
 from fillengine.fill.tokenizer import read_tokenizer
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
-from templates_strategy import templates
-from vocabularies import WithEnd, byte_level_tokenizer
 
 TOKENIZER = read_tokenizer(WithEnd(byte_level_tokenizer()))
 TEXT = dfa.free_string()

@@ -1,0 +1,1 @@
+"""Extraction: prompts, documents in, objects out; the pydantic decorator; JSON Lines runs."""

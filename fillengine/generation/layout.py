@@ -1,0 +1,137 @@
+"""Where the tokens of a batch stand in the KV cache: one layout, shared by the caches of all layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import mlx.core as mx
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The shapes of a pass, and how far they are rounded up so that few distinct ones occur.
+
+    MLX on CUDA builds an attention plan (tens of milliseconds) for each shape that it has not seen. A CPU and
+    Metal have no such plans, and there every padded token and slot is only work.
+    """
+
+    rounds_up: bool = False
+    # Slots. 1: attention sees exactly the slots in use.
+    width_step: int = 1
+    # Tokens. What is longer is split over several passes.
+    max_length: int = 512
+
+    @classmethod
+    def of_device(cls) -> Shapes:
+        """Those of MLX's default device."""
+        on_gpu = mx.default_device().type == mx.DeviceType.gpu
+        return cls(rounds_up=True, width_step=256) if on_gpu and not mx.metal.is_available() else cls()
+
+    def length(self, num_tokens: int) -> int:
+        """Tokens of a pass that must hold `num_tokens`: 1, 2, 4, 8 … where they are rounded."""
+        return 1 << (num_tokens - 1).bit_length() if self.rounds_up else num_tokens
+
+    def width(self, num_slots: int) -> int:
+        """Slots that attention sees when `num_slots` are in use."""
+        return -(-num_slots // self.width_step) * self.width_step
+
+    def rows(self, num_rows: int) -> int:
+        """Rows of a batch that must hold `num_rows`."""
+        return 1 << (num_rows - 1).bit_length() if self.rounds_up else num_rows
+
+
+class Layout:
+    """The slots of a ragged batch. A row's tokens fill its slots from 0 on: slot number = logical position.
+
+        lengths   slots 0 1 2 3 4       after a pass of 2 tokens (feeds `x y`, `z`):  slots 0 1 2 3 4
+        3               a b c . .                                            5              a b c x y
+        1               d . . . .                                            2              d z ? . .
+
+    A pass writes the same number of slots in every row, from that row's own length on. What it wrote beyond
+    a row's length (`?`: padding; a rejected draft after `trim`) is never seen: no query looks past its own
+    position, and the next pass of the row writes over it before its own queries get there. So there are no
+    holes, nothing to compact, and attention sums in the same order as for the row alone.
+
+    `begin` sets up a pass, the layers' caches read `offset`, `slots`, `width` and `mask` during it, and
+    `advance` ends it.
+    """
+
+    def __init__(self, num_rows: int, shapes: Shapes) -> None:
+        self.shapes = shapes
+        self.lengths: npt.NDArray[np.int32] = np.zeros(num_rows, np.int32)
+        self.num_tokens = 0
+        self.width = 0
+        # Where every row writes, if that is the same slot for all; the cheap case, and that of one row.
+        self.start: int | None = 0
+        self._offsets: mx.array | None = None
+        self._slots: mx.array | None = None
+        self._masks: dict[int | None, mx.array] = {}
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.lengths)
+
+    def begin(self, num_tokens: int) -> None:
+        """Set up a pass that writes `num_tokens` slots in each row."""
+        longest = int(self.lengths.max())
+        self.num_tokens = num_tokens
+        self.start = longest if longest == int(self.lengths.min()) else None
+        # One query that sees all slots in use needs neither mask nor rounding (MLX has a kernel of its own).
+        if self.start is not None and num_tokens == 1:
+            self.width = longest + 1
+        else:
+            self.width = self.shapes.width(longest + num_tokens)
+        self._offsets = self._slots = None
+        self._masks.clear()
+
+    def advance(self, counts: Sequence[int]) -> None:
+        """End the pass: each row keeps the first `counts[row]` of the slots that it wrote."""
+        self.lengths += np.asarray(counts, np.int32)
+
+    def trim(self, row: int, num_tokens: int) -> None:
+        """Forget the last `num_tokens` of a row (a rejected draft)."""
+        if not 0 <= num_tokens <= self.lengths[row]:
+            raise ValueError(f"cannot forget {num_tokens} of the {self.lengths[row]} tokens of row {row}")
+        self.lengths[row] -= num_tokens
+
+    @property
+    def offset(self) -> int | mx.array:
+        """Logical position of the pass's first token: an int if all rows agree, else int32[rows]."""
+        return self.start if self.start is not None else self._row_offsets()
+
+    @property
+    def slots(self) -> mx.array:
+        """Slots to write, int32[rows, 1, num_tokens, 1] (to broadcast over heads and head size)."""
+        if self._slots is None:
+            slots = self._row_offsets()[:, None] + mx.arange(self.num_tokens, dtype=mx.int32)
+            self._slots = slots[:, None, :, None]
+        return self._slots
+
+    def mask(self, window: int | None, *, as_array: bool) -> mx.array | str | None:
+        """What each query of the pass sees: bool[rows, 1, num_tokens, width], "causal", or None for all.
+
+        `window`: a query sees the last `window` positions only, its own included. `as_array`: never "causal".
+        """
+        is_exact = self.start is not None and self.width == self.start + self.num_tokens
+        if is_exact and window is None:
+            if self.num_tokens == 1:
+                return None
+            if not as_array:
+                return "causal"
+        mask = self._masks.get(window)
+        if mask is None:
+            slot = mx.arange(self.width, dtype=mx.int32)
+            query = self.slots
+            mask = slot <= query
+            if window is not None:
+                mask = mask & (slot > query - window)
+            self._masks[window] = mask
+        return mask
+
+    def _row_offsets(self) -> mx.array:
+        if self._offsets is None:
+            self._offsets = mx.array(self.lengths)
+        return self._offsets

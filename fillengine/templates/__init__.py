@@ -1,0 +1,91 @@
+"""Forms as templates: `compile` is the one way in."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any, Literal
+
+from fillengine.errors import InvalidForm, UnsupportedForm
+from fillengine.templates.form import Form
+from fillengine.templates.holes import Fill
+from fillengine.templates.json_schema import write
+from fillengine.templates.outline import Outline
+from fillengine.templates.pydantic_form import Verbatim, is_python_type, schema_of
+from fillengine.templates.scalars import FormWarning
+from fillengine.templates.style import STYLES, Style
+
+__all__ = ["Form", "FormWarning", "Verbatim", "compile"]
+
+Order = Literal["declared", "any"]
+Additional = Literal["closed", "schema"]
+
+
+def compile(
+    form: Any,
+    *,
+    style: Style = "spaced",
+    order: Order = "declared",
+    additional: Additional = "closed",
+    grounding: str | None = None,
+    ground: Fill = "free",
+) -> Form:
+    """Compile a form: a JSON Schema (dict, bool or JSON text), a pydantic model, or any type that pydantic knows.
+
+    style       "spaced" (as json.dumps), "compact", "indented" (as indent=2) or "any" (free white space)
+    order       "declared": properties in the order of the schema
+    additional  "closed": undeclared properties are not written unless the schema describes them;
+                "schema": as JSON Schema says, so that an object without additionalProperties is open
+    grounding   the text of a document; fields marked `x-fill: verbatim` (or all but those marked "free", with
+                ground="verbatim") are held to what stands in it
+
+    A Form comes back as it is, only held to the document if there is one.
+
+    Raises InvalidForm (not a form), UnsupportedForm (cannot be honoured exactly) or UnsatisfiableForm (no text
+    fits), each with a JSON pointer.
+    """
+    _check("style", style, STYLES)
+    _check("order", order, ("declared", "any"))
+    _check("additional", additional, ("closed", "schema"))
+    _check("ground", ground, ("free", "verbatim"))
+    if order == "any":
+        raise UnsupportedForm(
+            "free property order is not supported yet", keyword="properties", remedy='use order="declared"'
+        )
+    if isinstance(form, Form):
+        compiled = form
+    elif is_python_type(form):
+        schema, adapter = schema_of(form)
+        compiled = replace(_from_schema(schema, style, additional), source=form, read=adapter.validate_json)
+    else:
+        compiled = _from_schema(_json(form), style, additional)
+    return compiled if grounding is None else compiled.ground(grounding, ground)
+
+
+def _from_schema(schema: Any, style: Style, additional: Additional) -> Form:
+    try:
+        outline = Outline(schema, is_closed=additional == "closed")
+        return Form(write(outline, style), schema, None, style, outline)
+    except RecursionError as error:
+        raise UnsupportedForm("the schema nests too deeply", keyword="allOf", remedy="make it flatter") from error
+
+
+def _json(form: Any) -> Any:
+    if isinstance(form, bytes | bytearray):
+        form = form.decode()
+    if isinstance(form, dict | bool):
+        return form
+    if not isinstance(form, str):
+        raise InvalidForm(
+            f"a form is a JSON Schema, JSON text or a type, this is {type(form).__name__}",
+            remedy="pass a dict, a str or a pydantic model",
+        )
+    try:
+        return json.loads(form)
+    except ValueError as error:
+        raise InvalidForm(f"the form is no JSON: {error}", remedy="pass the text of a JSON Schema") from error
+
+
+def _check(option: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{option} must be one of {', '.join(map(repr, allowed))}, not {value!r}")

@@ -1,0 +1,337 @@
+"""Conjunctions of schemas as disjunctions of flat ones.
+
+A *conjunction* is a tuple of schemas that one value must all satisfy. `Alternatives.of` rewrites it into
+*flat* conjunctions, any of which the value must satisfy: `$ref` and `allOf` are followed, `anyOf`, `oneOf`,
+`if`, `not` and `dependentRequired` are distributed. What is left of each schema are the keywords that look
+at the value itself. The records are finite in number, so are their combinations, and recursion through
+`$ref` comes back to a conjunction that is already known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from fillengine.errors import UnsupportedForm
+from fillengine.templates.negation import Negations
+from fillengine.templates.reading import Reader
+from fillengine.templates.schema import ALL_ATOMS, ATOMS, Conjunction, Objects, Schema, identity
+
+# Past this many flat conjunctions of one value a schema is refused: each of them is compiled.
+ALTERNATIVES_LIMIT = 4096
+
+Flat = Conjunction
+Open = frozenset[Schema]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One of `branches` must hold too. `keyword` and `pointer` say where it comes from.
+
+    `is_exclusive`: exactly one of them, not just any.
+    """
+
+    branches: tuple[Conjunction, ...]
+    keyword: str
+    pointer: str
+    opened: Open
+    is_exclusive: bool = False
+
+
+class _Draft:
+    """A flat conjunction in the making: `flat` in order, `seen` what was followed, `groups` to distribute."""
+
+    __slots__ = ("flat", "groups", "seen")
+
+    def __init__(self) -> None:
+        self.flat: dict[Schema, None] = {}
+        self.seen: set[Schema] = set()
+        self.groups: list[_Group] = []
+
+    def copy(self, groups: Sequence[_Group]) -> _Draft:
+        other = _Draft()
+        other.flat, other.seen, other.groups = dict(self.flat), set(self.seen), list(groups)
+        return other
+
+    @property
+    def atoms(self) -> frozenset[str]:
+        atoms = ALL_ATOMS
+        for schema in self.flat:
+            if schema.types is not None:
+                atoms &= schema.types
+        return atoms
+
+
+class Alternatives:
+    """`is_empty` says whether a conjunction provably has no value at all: see `shapes`.
+
+    Such proofs work on *loose* alternatives, in which oneOf is taken for anyOf: what is empty then is empty
+    all the more, and a proof never asks for another one.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.negations = Negations(reader)
+        self.is_empty: Callable[[Conjunction], bool] = lambda _: False
+        self._known: dict[Conjunction, tuple[Flat, ...]] = {}
+        self._loose: dict[Conjunction, tuple[Flat, ...]] = {}
+        self._derived: dict[tuple[Schema, str], Schema] = {}
+
+    def of(self, conjunction: Conjunction) -> tuple[Flat, ...]:
+        """The flat conjunctions, none where a reference or `false` leaves nothing. Raises UnsupportedForm."""
+        if len(conjunction) == 1 and conjunction[0].is_flat:
+            schema = conjunction[0]
+            if schema.never:
+                return ()
+            return ((),) if schema.says_nothing else (conjunction,)
+        return self._expanded(conjunction, self._known, is_loose=False)
+
+    def loose(self, conjunction: Conjunction) -> tuple[Flat, ...]:
+        """As `of`, with oneOf taken for anyOf."""
+        return self._expanded(conjunction, self._loose, is_loose=True)
+
+    def _expanded(
+        self, conjunction: Conjunction, known: dict[Conjunction, tuple[Flat, ...]], *, is_loose: bool
+    ) -> tuple[Flat, ...]:
+        found = known.get(conjunction)
+        if found is None:
+            draft = _Draft()
+            flats: list[Flat] = []
+            if all(self._add(draft, schema, frozenset()) for schema in conjunction):
+                flats.extend(self._distribute(draft, is_loose=is_loose))
+            found = known[conjunction] = tuple(dict.fromkeys(flats))
+        return found
+
+    def _add(self, draft: _Draft, schema: Schema, opened: Open) -> bool:
+        """Add one schema and what it follows. False: nothing satisfies the draft any more."""
+        work: list[tuple[Schema, Open, bool]] = [(schema, opened, False)]
+        while work:
+            schema, opened, is_last = work.pop()
+            if is_last:
+                draft.flat[schema] = None
+                continue
+            if schema in opened:
+                return False  # a reference to itself with nothing between: the least solution is no value
+            if schema in draft.seen:
+                continue
+            draft.seen.add(schema)
+            if schema.never:
+                return False
+            logic = schema.logic
+            if logic is None:
+                self._note(draft, schema, opened)
+                continue
+            inner = opened | {schema}
+            if logic.dynamic_ref is not None:
+                raise UnsupportedForm(
+                    f"a dynamic reference ({logic.dynamic_ref!r}) is not supported",
+                    keyword="$dynamicRef",
+                    pointer=schema.pointer,
+                    remedy="use $ref",
+                )
+            followed = []
+            if logic.ref is not None:
+                followed.append(self.reader.follow(schema, logic.ref))
+            followed.extend(map(self.reader.read, logic.all_of))
+            if logic.ref_first:
+                if not schema.says_nothing:
+                    work.append((schema, opened, True))
+                work.extend((part, inner, False) for part in reversed(followed))
+            else:
+                work.extend((part, inner, False) for part in reversed(followed))
+                if not schema.says_nothing:
+                    draft.flat[schema] = None
+            self._group(draft, schema, inner)
+        return True
+
+    def _note(self, draft: _Draft, schema: Schema, opened: Open) -> None:
+        if not schema.says_nothing:
+            draft.flat[schema] = None
+            if schema.objects is not None:
+                self._depend(draft, schema, schema.objects, opened)
+
+    def _group(self, draft: _Draft, schema: Schema, opened: Open) -> None:
+        logic, read, pointer = schema.logic, self.reader.read, schema.pointer
+        assert logic is not None
+        if schema.objects is not None:
+            self._depend(draft, schema, schema.objects, opened)
+        tagged: tuple[Schema, ...] = ()
+        if logic.discriminator is not None:
+            tagged = (self._needs(schema, "discriminator", (logic.discriminator,)),)
+        if logic.any_of:
+            branches = tuple((read(place), *tagged) for place in logic.any_of)
+            draft.groups.append(_Group(branches, "anyOf", f"{pointer}/anyOf", opened))
+        if logic.one_of:
+            branches = tuple((read(place), *tagged) for place in logic.one_of)
+            group = _Group(branches, "oneOf", f"{pointer}/oneOf", opened, len(branches) > 1)
+            draft.groups.append(group)
+        if logic.negated is not None:
+            negated = self.negations.of(read(logic.negated))
+            if negated is None:
+                raise UnsupportedForm(
+                    "what this schema excludes cannot be turned into what it allows",
+                    keyword="not",
+                    pointer=f"{pointer}/not",
+                    remedy="say what is allowed instead",
+                )
+            draft.groups.append(_Group(tuple((part,) for part in negated), "not", f"{pointer}/not", opened))
+        if logic.conditional is not None:
+            self._condition(draft, schema, opened)
+
+    def _condition(self, draft: _Draft, schema: Schema, opened: Open) -> None:
+        """`if`/`then`/`else`: (if and then) or (not if and else)."""
+        logic, read = schema.logic, self.reader.read
+        assert logic is not None
+        assert logic.conditional is not None
+        if logic.then is None and logic.otherwise is None:
+            return
+        condition = read(logic.conditional)
+        negated = self.negations.of(condition)
+        if negated is None:
+            raise UnsupportedForm(
+                "the opposite of this condition cannot be written as a schema",
+                keyword="if",
+                pointer=f"{schema.pointer}/if",
+                remedy="use a condition on types, constants or required properties, or anyOf",
+            )
+        then = () if logic.then is None else (read(logic.then),)
+        otherwise = () if logic.otherwise is None else (read(logic.otherwise),)
+        branches = ((condition, *then), *((part, *otherwise) for part in negated))
+        draft.groups.append(_Group(branches, "if", f"{schema.pointer}/if", opened))
+
+    def _depend(self, draft: _Draft, schema: Schema, objects: Objects, opened: Open) -> None:
+        """`dependentRequired`, `dependentSchemas`: the property is absent, or the rest holds."""
+        needs, schemas = objects.dependent_required or {}, objects.dependent_schemas or {}
+        for name in dict.fromkeys((*needs, *schemas)):
+            present = [self._needs(schema, f"with {name}", (*needs.get(name, ()), name))]
+            if name in schemas:
+                present.append(self.reader.read(schemas[name]))
+            absent = self.negations.without(schema, name)
+            if not needs.get(name) and name not in schemas:
+                continue
+            branches: tuple[Conjunction, ...] = ((absent,), tuple(present))
+            if name in objects.required:
+                branches = branches[1:]
+            group = _Group(branches, "dependentRequired", schema.pointer, opened)
+            draft.groups.append(group)
+
+    def _needs(self, schema: Schema, why: str, names: tuple[str, ...]) -> Schema:
+        """An object that has `names`; the same record for the same question."""
+        key = (schema, why)
+        if key not in self._derived:
+            objects = Objects(required=tuple(dict.fromkeys(names)), derived=True)
+            self._derived[key] = Schema(schema.pointer, schema.resource, types=ATOMS["object"], objects=objects)
+        return self._derived[key]
+
+    def _distribute(self, draft: _Draft, *, is_loose: bool) -> Iterator[Flat]:
+        """All choices of one branch from each group, exclusive groups last (their base is known then)."""
+        work, num_found = [draft], 0
+        while work:
+            draft = work.pop()
+            if not draft.atoms:
+                continue
+            if not draft.groups:
+                num_found += 1
+                yield tuple(draft.flat)
+                continue
+            index = next((i for i, group in enumerate(draft.groups) if not group.is_exclusive), 0)
+            group = draft.groups[index]
+            others = draft.groups[:index] + draft.groups[index + 1 :]
+            if num_found + len(work) + len(group.branches) > ALTERNATIVES_LIMIT:
+                raise UnsupportedForm(
+                    f"the branches combine in more than {ALTERNATIVES_LIMIT} ways",
+                    keyword=group.keyword,
+                    pointer=group.pointer,
+                    remedy="use fewer branches, or fewer anyOf/oneOf beside each other",
+                )
+            branches = group.branches
+            if group.is_exclusive and not is_loose:
+                branches = self._exclusive(tuple(draft.flat), group)
+            grown = []
+            for branch in branches:
+                copy = draft.copy(others)
+                if all(self._add(copy, schema, group.opened) for schema in branch):
+                    grown.append(copy)
+            work.extend(reversed(grown))
+
+    def _exclusive(self, base: Flat, group: _Group) -> tuple[Conjunction, ...]:
+        """The branches of a oneOf so that no two hold at once: as they are where they are apart anyway."""
+        branches = group.branches
+        tags = [self._tags(branch) for branch in branches]
+        against: list[list[int]] = [[] for _ in branches]
+        for i, branch in enumerate(branches):
+            for j in range(i):
+                if _are_apart(tags[i], tags[j]) or self._is_empty((*base, *branch, *branches[j])):
+                    continue
+                against[i].append(j)
+                against[j].append(i)
+        exclusive = []
+        for branch, rivals in zip(branches, against, strict=True):
+            extra = tuple(self._none_of(branches[rival], group) for rival in rivals)
+            exclusive.append((*branch, *extra))
+        return tuple(exclusive)
+
+    def _none_of(self, branch: Conjunction, group: _Group) -> Schema:
+        negated = self.negations.of(branch[0])
+        if negated is None:
+            raise UnsupportedForm(
+                f"a value may fit more than one branch of this oneOf ({branch[0].pointer} is one of them)",
+                keyword="oneOf",
+                pointer=group.pointer,
+                remedy="use anyOf, or tell the branches apart by a required property with a const",
+            )
+        return self.negations.any_of(branch[0], negated)
+
+    def _is_empty(self, conjunction: Conjunction) -> bool:
+        try:
+            return self.is_empty(conjunction)
+        except UnsupportedForm:
+            return False
+
+    def _tags(self, branch: Conjunction) -> _Tags:
+        """What tells a branch apart at a glance."""
+        try:
+            flats = self.loose(branch)
+        except UnsupportedForm:
+            return _Tags(ALL_ATOMS, {})
+        atoms: frozenset[str] = frozenset()
+        tags: dict[str, frozenset[object]] | None = None
+        for flat in flats:
+            own = ALL_ATOMS
+            values: dict[str, frozenset[object]] = {}
+            required: set[str] = set()
+            for schema in flat:
+                own = own if schema.types is None else own & schema.types
+                if schema.objects is None:
+                    continue
+                required.update(schema.objects.required)
+                for name, source in (schema.objects.properties or {}).items():
+                    raw = getattr(source, "raw", None)
+                    if isinstance(raw, dict) and ("const" in raw or "enum" in raw):
+                        child = self.reader.read(source)
+                        if child.values is not None and len(child.values) <= 64:
+                            values[name] = frozenset(map(identity, child.values))
+            atoms |= own
+            own_tags = {name: tag for name, tag in values.items() if name in required}
+            if tags is None:
+                tags = own_tags
+            else:
+                tags = {name: tag | own_tags[name] for name, tag in tags.items() if name in own_tags}
+        return _Tags(atoms, tags or {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Tags:
+    """The atoms of a branch, and for properties that it requires the only values that it allows there."""
+
+    atoms: frozenset[str]
+    values: dict[str, frozenset[object]]
+
+
+def _are_apart(a: _Tags, b: _Tags) -> bool:
+    common = a.atoms & b.atoms
+    if not common:
+        return True
+    if common != ATOMS["object"]:
+        return False
+    return any(name in b.values and tag.isdisjoint(b.values[name]) for name, tag in a.values.items())

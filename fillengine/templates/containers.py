@@ -1,0 +1,166 @@
+"""Objects and arrays as nodes.
+
+Optional parts are right-linear: what follows part i is one node, shared by "part i is written" and "it is
+not", so n optional parts cost O(n) nodes. What may follow depends on the number of parts that are written
+only as far as it matters: not at all or once (is a comma due?), or up to the bound of a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fillengine.automata import nodes
+from fillengine.automata.nodes import Node
+from fillengine.templates.style import Layout, Piece, sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A property (key, colon and value) or an item, without a comma."""
+
+    pieces: tuple[Piece, ...]
+    is_required: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What may stand any number of times behind the parts: `node` without a comma."""
+
+    node: Node
+    label: str
+
+
+# Written so far -> pieces of what follows, last first; None: no way to finish from here.
+_States = dict[int, "list[Piece] | None"]
+
+
+def object_node(parts: Sequence[Part], tail: Tail | None, low: int, high: int | None, layout: Layout) -> Node | None:
+    """`parts` in order, each that is not required may be left out; then `tail`. `low` to `high` properties
+    in all. None: impossible."""
+    required = sum(part.is_required for part in parts)
+    has_choice = required < len(parts)
+    cap = 1
+    if has_choice and high is not None and (high < len(parts) or tail is not None):
+        cap = max(high, 1)
+    if low <= required:
+        low = 0
+    elif has_choice:
+        cap = max(cap, low)
+    builder = _Builder(b"}", layout, low, high, cap, None if has_choice else len(parts))
+    states = builder.ends(tail, min(required, cap), min(len(parts), cap))
+    before = required
+    for number in range(len(parts) - 1, -1, -1):
+        before -= parts[number].is_required
+        states = builder.before(parts[number], states, min(before, cap), min(number, cap))
+    pieces = states[0]
+    return None if pieces is None else sequence([b"{", *reversed(pieces)])
+
+
+def array_node(prefix: Sequence[Node], rest: Tail | None, low: int, high: int | None, layout: Layout) -> Node | None:
+    """The items of `prefix` one by one, then `rest`: `low` to `high` in all. None: impossible."""
+    builder = _Builder(b"]", layout, low, high, 1, len(prefix))
+    pieces = builder.ends(rest, min(len(prefix), 1), min(len(prefix), 1))[min(len(prefix), 1)]
+    for number in range(len(prefix) - 1, -1, -1):
+        if pieces is not None:
+            pieces += reversed((*(layout.comma if number else layout.gap), prefix[number]))
+        if number >= low:
+            close = builder.close(is_first=number == 0)
+            if pieces is None:
+                pieces = close
+            else:
+                options = (sequence(reversed(close)), sequence(reversed(pieces)))
+                pieces = [nodes.Choice(options)]
+    return None if pieces is None else sequence([b"[", *reversed(pieces)])
+
+
+def distinct_node(words: Sequence[bytes], low: int, high: int, layout: Layout) -> Node | None:
+    """An array of `low` to `high` different `words`, in any order. One node for each set of written ones."""
+    builder = _Builder(b"]", layout, low, high, 1, None)
+    behind: dict[int, Node] = {}  # set of written words as bits -> what follows
+    for written in sorted(range(1 << len(words)), key=lambda bits: -bits.bit_count()):
+        count, options = written.bit_count(), []
+        if low <= count <= high:
+            options.append(sequence(reversed(builder.close(is_first=not written))))
+        lead = layout.comma if written else layout.gap
+        for number, word in enumerate(words):
+            after = behind.get(written | 1 << number)
+            if count < high and not written >> number & 1 and after is not None:
+                options.append(sequence((*lead, word, after)))
+        if options:
+            behind[written] = options[0] if len(options) == 1 else nodes.Choice(tuple(options))
+    return sequence((b"[", behind[0])) if 0 in behind else None
+
+
+class _Builder:
+    def __init__(self, close: bytes, layout: Layout, low: int, high: int | None, cap: int, exact: int | None) -> None:
+        """`cap`: counts are told apart up to here. `exact`: the number of parts, if all are written."""
+        self._close, self._layout = close, layout
+        self._low, self._high, self._cap, self._exact = low, high, cap, exact
+
+    def ends(self, tail: Tail | None, fewest: int, most: int) -> _States:
+        """The states behind the last part, where `fewest` to `most` parts may be written."""
+        return {
+            written: self._end(tail, written if self._exact is None else self._exact, is_first=written == 0)
+            for written in range(fewest, most + 1)
+        }
+
+    def close(self, *, is_first: bool) -> list[Piece]:
+        return [self._close, *reversed(self._layout.empty if is_first else self._layout.end)]
+
+    def _end(self, tail: Tail | None, count: int, *, is_first: bool) -> list[Piece] | None:
+        more = max(0, self._low - count)
+        room = None if self._high is None else self._high - count
+        if room is not None and (room < 0 or more > room):
+            return None
+        if tail is None or room == 0:
+            return None if more else self.close(is_first=is_first)
+        close = self.close(is_first=False)
+        if not is_first:
+            item = sequence([*self._layout.comma, tail.node])
+            return [*close, nodes.Repeat(item, more, room, None, tail.label)]
+        comma = sequence(self._layout.comma)
+        if self._layout.is_flush:
+            return [*close, nodes.Repeat(tail.node, more, room, comma, tail.label)]
+        some = [*close, nodes.Repeat(tail.node, max(more, 1), room, comma, tail.label)]
+        some += reversed(self._layout.gap)
+        if more:
+            return some
+        empty = self.close(is_first=True)
+        return [nodes.Choice((sequence(reversed(empty)), sequence(reversed(some))))]
+
+    def before(self, part: Part, states: _States, fewest: int, most: int) -> _States:
+        """The states in front of a part: `fewest` to `most` parts may be written there."""
+        if fewest < most or not part.is_required:
+            states = {written: _as_node(pieces) for written, pieces in states.items()}
+        found: _States = {}
+        for written in range(fewest, most + 1):
+            lead = self._layout.comma if written else self._layout.gap
+            after = states.get(min(written + 1, self._cap))
+            if self._high is not None and self._exact is None and written >= self._high:
+                after = None
+            taken: list[Piece] | None = None
+            if after is not None:
+                taken = after if fewest == most and part.is_required else list(after)
+                taken += reversed((*lead, *part.pieces))
+            if part.is_required:
+                found[written] = taken
+                continue
+            skipped = states.get(written)
+            if taken is None or skipped is None:
+                found[written] = skipped if taken is None else taken
+                continue
+            options: list[Node] = [sequence(reversed(taken))]
+            skipped_node = sequence(skipped)
+            if written == 0 and isinstance(skipped_node, nodes.Choice):
+                options += skipped_node.options  # nobody shares the states in which nothing is written yet
+            else:
+                options.append(skipped_node)
+            found[written] = [nodes.Choice(tuple(options))]
+        return found
+
+
+def _as_node(pieces: list[Piece] | None) -> list[Piece] | None:
+    if pieces is None:
+        return None
+    return [sequence(reversed(pieces))]

@@ -1,0 +1,44 @@
+"""The string formats of JSON Schema, each a grammar file of its own.
+
+    format_dfa("date").matches(b"2024-02-29")     True
+    format_dfa("colour")                          None: an unknown format is an annotation
+
+A format is a file NAME.gbnf in grammars/formats that describes the value's text (before JSON escapes). Adding
+a format is adding a file. The grammars accept only what is valid, never more; where they are stricter than
+the specification, their first comment says so.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from fillengine.automata.dfa import Dfa
+from fillengine.templates.gbnf import parse, regular
+
+
+@lru_cache(maxsize=1)
+def _folder() -> Path:
+    """grammars/formats: inside the package where a wheel put it, else at the top of the checkout."""
+    package = Path(__file__).parents[1]
+    installed = package / "_grammars" / "formats"
+    return installed if installed.is_dir() else package.parent / "grammars" / "formats"
+
+
+@lru_cache(maxsize=1)
+def _files() -> dict[str, Path]:
+    return {file.stem: file for file in _folder().glob("*.gbnf")}
+
+
+def format_names() -> list[str]:
+    """The names of all known formats, sorted."""
+    return sorted(_files())
+
+
+@lru_cache(maxsize=256)
+def format_dfa(name: str) -> Dfa | None:
+    """The value automaton (UTF-8, without quotes and JSON escapes) of a format; None for an unknown one."""
+    file = _files().get(name)
+    if file is None:
+        return None
+    return regular(parse(file.read_text(encoding="utf-8"), source=f"{name}.gbnf"))

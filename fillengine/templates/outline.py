@@ -1,0 +1,176 @@
+"""Everything that a form consists of, explored from its root: conjunctions, their shapes, and which have values.
+
+The outline is what a template is written from, as often as one likes (once for each grounding document).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fillengine.errors import UnsatisfiableForm, UnsupportedForm
+from fillengine.templates.alternatives import Alternatives, Flat
+from fillengine.templates.object_shapes import ObjectShape
+from fillengine.templates.reading import Reader
+from fillengine.templates.schema import Conjunction
+from fillengine.templates.shapes import ArrayShape, Shape, Shapes
+
+# Values nested deeper than this (recursion apart) are refused: what walks a template has limits too.
+DEPTH_LIMIT = 400
+
+
+class Outline:
+    """`root` is the form's conjunction. `alive(c)` are the flat conjunctions of `c` that have a value."""
+
+    def __init__(self, document: Any, *, is_closed: bool) -> None:
+        self.reader = Reader(document)
+        self._alternatives = Alternatives(self.reader)
+        self._shapes = Shapes(self._alternatives, is_closed=is_closed)
+        self.root: Conjunction = (self.reader.root,)
+        self._alive: dict[Conjunction, tuple[Flat, ...]] = {}
+        self._explore()
+        if not self._alive[self.root]:
+            raise self._why_empty()
+
+    def alive(self, conjunction: Conjunction) -> tuple[Flat, ...]:
+        return self._alive[conjunction]
+
+    def shape(self, flat: Flat) -> Shape:
+        return self._shapes.of(flat)
+
+    def has_value(self, conjunction: Conjunction) -> bool:
+        return bool(self._alive[conjunction])
+
+    def _explore(self) -> None:
+        """Find every conjunction that the root can reach, and of those the ones that have a value.
+
+        The least solution: a value is finite, so a recursion that cannot end has none.
+        """
+        found: dict[Conjunction, tuple[Flat, ...]] = {}
+        order: dict[Flat, tuple[Conjunction, ...]] = {}  # what its values need, in the order of discovery
+        work: list[tuple[Conjunction, int]] = [(self.root, 0)]
+        for conjunction, depth in work:
+            if conjunction in found:
+                continue
+            if depth > DEPTH_LIMIT:
+                raise UnsupportedForm(
+                    f"values nest deeper than {DEPTH_LIMIT} levels",
+                    keyword="properties",
+                    pointer="/".join(conjunction[0].pointer.split("/")[:9]),
+                    remedy="make the schema recursive ($ref), or flatter",
+                )
+            found[conjunction] = flats = self._alternatives.of(conjunction)
+            for flat in flats:
+                if flat not in order:
+                    shape = self._shapes.of(flat)
+                    order[flat] = needed(shape)
+                    work.extend((child, depth + 1) for child, _ in children(shape))
+        alive: set[Flat] = set()
+        waiting = list(reversed(order))
+        while waiting:
+            still = []
+            for flat in waiting:
+                if self._is_alive(self._shapes.of(flat), order[flat], found, alive):
+                    alive.add(flat)
+                else:
+                    still.append(flat)
+            if len(still) == len(waiting):
+                break
+            waiting = still
+        if not waiting:
+            self._alive = found
+        else:
+            self._alive = {c: tuple(flat for flat in flats if flat in alive) for c, flats in found.items()}
+
+    def _is_alive(
+        self,
+        shape: Shape,
+        needs: tuple[Conjunction, ...],
+        found: dict[Conjunction, tuple[Flat, ...]],
+        alive: set[Flat],
+    ) -> bool:
+        if shape.values is not None:
+            return bool(shape.values)
+        if shape.atoms - {"array", "object"}:
+            return True
+        if shape.array is not None and shape.array.low == 0:
+            return True
+        if shape.object is not None and not needs and shape.object.low == 0:
+            return True
+
+        def lives(conjunction: Conjunction) -> bool:
+            return any(flat in alive for flat in found[conjunction])
+
+        if shape.array is not None and all(map(lives, required_items(shape.array))):
+            return True
+        return shape.object is not None and _object_lives(shape.object, lives)
+
+    def _why_empty(self) -> UnsatisfiableForm:
+        """Descend to the first part that has no value of its own making."""
+        conjunction, seen = self.root, set[Conjunction]()
+        while True:
+            seen.add(conjunction)
+            pointer = conjunction[0].pointer
+            flats = self._alternatives.of(conjunction)
+            problem: tuple[str, str] | None = None
+            deeper: Conjunction | None = None
+            for flat in flats:
+                shape = self._shapes.of(flat)
+                problem = problem or shape.problem
+                dead = (child for child in needed(shape) if child not in seen and not self._alive[child])
+                deeper = deeper or next(dead, None)
+            never = next((schema for schema in conjunction if schema.never), None)
+            if never is not None:
+                alone = len(conjunction) == 1
+                what = "the schema false allows nothing" if alone else f"what {pointer} needs is excluded here"
+                problem = (what, never.pointer)
+            if problem is None and deeper is not None:
+                conjunction = deeper
+                continue
+            if problem is None:
+                endless = any(needed(self._shapes.of(flat)) for flat in flats) or any(
+                    schema.logic is not None and schema.logic.ref is not None for schema in conjunction
+                )
+                what = "the recursion never ends" if endless else "no value is allowed here"
+                problem = (what, pointer)
+            return UnsatisfiableForm(problem[0], pointer=problem[1], remedy="loosen one of the constraints")
+
+
+def _object_lives(shape: ObjectShape, lives: Any) -> bool:
+    if not all(lives(member.value) for member in shape.members if member.is_required):
+        return False
+    if any(lives(extra.value) for extra in shape.extras):
+        return True
+    return sum(1 for member in shape.members if lives(member.value)) >= shape.low
+
+
+def required_items(shape: ArrayShape) -> tuple[Conjunction, ...]:
+    if shape.distinct is not None:
+        return ()
+    if shape.low > len(shape.prefix):
+        return (*shape.prefix, shape.rest)
+    return shape.prefix[: shape.low]
+
+
+def needed(shape: Shape) -> tuple[Conjunction, ...]:
+    """What must have values for an array or an object of this shape to have one."""
+    found: tuple[Conjunction, ...] = ()
+    if shape.array is not None:
+        found += required_items(shape.array)
+    if shape.object is not None:
+        found += tuple(member.value for member in shape.object.members if member.is_required)
+    return found
+
+
+def children(shape: Shape) -> Iterator[tuple[Conjunction, str]]:
+    """The conjunctions one level down, and the last token of their labels."""
+    if shape.array is not None and shape.array.distinct is None:
+        for number, item in enumerate(shape.array.prefix):
+            yield item, str(number)
+        if shape.array.high is None or shape.array.high > len(shape.array.prefix):
+            yield shape.array.rest, "*"
+    if shape.object is not None:
+        for member in shape.object.members:
+            yield member.value, member.name
+        for extra in shape.object.extras:
+            yield extra.value, "*"

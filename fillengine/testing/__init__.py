@@ -1,0 +1,1 @@
+"""The harness for property-based tests of forms."""

@@ -1,0 +1,202 @@
+"""Keyword by keyword: (name, schema, values that it allows, values that it does not)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CASES: list[tuple[str, Any, list[Any], list[Any]]] = [
+    ("a type list", {"type": ["string", "null"]}, ["x", None], [1, {}]),
+    ("the schema true", True, [1, "x", {"a": [{}]}, None], []),
+    ("an integer is no fraction", {"type": "integer"}, [0, -12], [1.5, True, "1"]),
+    ("bounds", {"type": "integer", "minimum": 3, "exclusiveMaximum": 6}, [3, 5], [2, 6]),
+    (
+        "draft 4's exclusive bound",
+        {
+            "$schema": "http://json-schema.org/draft-04/schema#",
+            "type": "number",
+            "minimum": 3,
+            "exclusiveMinimum": True,
+        },
+        [3.5, 4],
+        [3, 2.9],
+    ),
+    (
+        "multiples of several steps",
+        {"type": "integer", "allOf": [{"multipleOf": 4}, {"multipleOf": 6}]},
+        [0, 12],
+        [4, 6],
+    ),
+    ("lengths", {"type": "string", "minLength": 1, "maxLength": 2}, ["é", "ab", "\n"], ["", "abc"]),
+    ("a pattern is a search", {"type": "string", "pattern": "b+"}, ["abc"], ["ac", 1]),
+    (
+        "pattern, format and length at once",
+        {"type": "string", "format": "date", "pattern": "^19"},
+        ["1999-01-31"],
+        ["2000-01-31", "1999-02-31"],
+    ),
+    ("an enum of anything", {"enum": ["a", 1, None, {"k": [1]}]}, ["a", 1, None, {"k": [1]}], ["b", {"k": []}]),
+    ("an enum under a type", {"type": "string", "enum": ["a", 1, None]}, ["a"], [1, None]),
+    ("enum and const together", {"enum": [1, 2], "const": 2}, [2], [1]),
+    ("const true is not 1", {"enum": [True, 1], "type": "integer"}, [1], [True]),
+    (
+        "items of one kind",
+        {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": 2},
+        [[1], [1, 2]],
+        [[], [1, 2, 3], ["a"]],
+    ),
+    ("no items", {"type": "array", "items": False}, [[]], [[1]]),
+    (
+        "a tuple",
+        {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": False},
+        [[], ["a"], ["a", 1]],
+        [[1], ["a", 1, 1]],
+    ),
+    (
+        "draft 7's tuple",
+        {"type": "array", "items": [{"type": "string"}], "additionalItems": {"type": "null"}},
+        [["a"], ["a", None]],
+        [[1], ["a", 1]],
+    ),
+    ("an unsatisfiable item ends a tuple", {"type": "array", "prefixItems": [{}, False]}, [[], [1]], [[1, 1]]),
+    (
+        "patternProperties",
+        {"type": "object", "patternProperties": {"^n_": {"type": "integer"}}},
+        [{}, {"n_a": 1}],
+        [{"n_a": "x"}, {"m": 1}],
+    ),
+    (
+        "overlapping patternProperties",
+        {
+            "type": "object",
+            "patternProperties": {"a": {"minimum": 3}, "b": {"maximum": 5}},
+            "additionalProperties": False,
+        },
+        [{"a": 9, "b": 0, "ab": 4}],
+        [{"ab": 9}, {"ab": 0}, {"c": 1}],
+    ),
+    (
+        "a pattern that matches a declared name",
+        {"type": "object", "properties": {"n_a": {"minimum": 1}}, "patternProperties": {"^n_": {"type": "integer"}}},
+        [{"n_a": 1}],
+        [{"n_a": 1.5}, {"n_a": 0}],
+    ),
+    (
+        "additional values",
+        {"type": "object", "properties": {"a": {"type": "null"}}, "additionalProperties": {"type": "integer"}},
+        [{"a": None, "b": 1}, {"b": 1}],
+        [{"b": None}, {"b": 1, "a": None}],
+    ),
+    (
+        "propertyNames",
+        {"type": "object", "propertyNames": {"maxLength": 2}, "additionalProperties": {"type": "integer"}},
+        [{"ab": 1}],
+        [{"abc": 1}],
+    ),
+    (
+        "a required name that nothing describes",
+        {"type": "object", "properties": {"a": {"type": "null"}}, "required": ["b"]},
+        [{"a": None, "b": 3}, {"b": {}}],
+        [{"a": None}, {}],
+    ),
+    (
+        "minProperties counts",
+        {"type": "object", "properties": {"a": {}, "b": {}, "c": {}}, "minProperties": 2, "maxProperties": 2},
+        [{"a": 1, "c": 1}],
+        [{"a": 1}, {"a": 1, "b": 1, "c": 1}],
+    ),
+    (
+        "dependentRequired",
+        {"type": "object", "properties": {"a": {}, "b": {}}, "dependentRequired": {"a": ["b"]}},
+        [{}, {"b": 1}, {"a": 1, "b": 1}],
+        [{"a": 1}],
+    ),
+    (
+        "draft 7's dependencies",
+        {
+            "type": "object",
+            "properties": {"a": {}, "b": {}},
+            "dependencies": {"a": {"properties": {"b": {"type": "null"}}}},
+        },
+        [{"b": 1}, {"a": 1, "b": None}],
+        [{"a": 1, "b": 1}],
+    ),
+    (
+        "anyOf beside other keywords",
+        {
+            "type": "object",
+            "properties": {"a": {}, "b": {}},
+            "anyOf": [{"required": ["a"]}, {"required": ["b"]}],
+            "additionalProperties": False,
+        },
+        [{"a": 1}, {"b": 1}, {"a": 1, "b": 1}],
+        [{}, {"c": 1}],
+    ),
+    (
+        "allOf that tightens a property",
+        {
+            "allOf": [
+                {"properties": {"a": {"minimum": 3}}},
+                {"type": "object", "properties": {"a": {"type": "integer", "maximum": 4}}, "required": ["a"]},
+            ]
+        },
+        [{"a": 3}],
+        [{"a": 5}, {"a": 2}, {}],
+    ),
+    (
+        "a false property inside allOf",
+        {"allOf": [{"type": "object", "properties": {"a": {}, "b": {}}}, {"properties": {"b": False}}]},
+        [{"a": 1}],
+        [{"b": 1}],
+    ),
+    (
+        "oneOf by type",
+        {"oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
+        ["a", ["a"]],
+        [1],
+    ),
+    (
+        "oneOf by required keys",
+        {"type": "object", "properties": {"a": {}, "b": {}}, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
+        [{"a": 1}, {"b": 1}],
+        [{}, {"a": 1, "b": 1}],
+    ),
+    (
+        "oneOf of overlapping numbers",
+        {"oneOf": [{"type": "integer"}, {"minimum": 2, "type": "number"}]},
+        [1, 2.5],
+        [3, 1.5],
+    ),
+    ("not a value", {"type": "string", "not": {"enum": ["a", "b"]}}, ["c", ""], ["a", "b"]),
+    (
+        "not with a property",
+        {"type": "object", "properties": {"a": {}, "b": {}}, "not": {"required": ["a"]}},
+        [{}, {"b": 1}],
+        [{"a": 1}],
+    ),
+    (
+        "if, then, else",
+        {
+            "type": "object",
+            "properties": {"k": {"enum": ["x", "y"]}, "v": {}},
+            "required": ["k", "v"],
+            "if": {"properties": {"k": {"const": "x"}}},
+            "then": {"properties": {"v": {"type": "null"}}},
+            "else": {"properties": {"v": {"type": "integer"}}},
+        },
+        [{"k": "x", "v": None}, {"k": "y", "v": 1}],
+        [{"k": "x", "v": 1}, {"k": "y", "v": None}],
+    ),
+    ("uniqueItems of one item", {"type": "array", "uniqueItems": True, "maxItems": 1}, [[], [1]], [[1, 1]]),
+    (
+        "uniqueItems of an enum",
+        {"type": "array", "uniqueItems": True, "items": {"enum": ["a", 1, None]}, "minItems": 2},
+        [["a", 1], [1, None, "a"]],
+        [["a"], [1, 1], ["a", 1, "a"]],
+    ),
+    (
+        "unknown keywords and annotations",
+        {"type": "null", "title": "x", "x-y": 1, "default": 3, "contentEncoding": "base64"},
+        [None],
+        [3],
+    ),
+]
