@@ -1,8 +1,11 @@
 """The prompt of an extraction: chat messages from a schema and a document.
 
 What is said to the model is data: `prompts/system.jinja` and `prompts/document.jinja`, rendered in jinja2's
-sandbox with the fields of `PromptContext`. The static part (task, fields, worked example) comes first and the
-document last, so that many documents share one prefix, which is prefilled once.
+sandbox, and the worked examples of `prompts/examples.json`, which show the task on forms of other kinds. What is
+the same for every document (task, examples, the fields of the form) comes first and the document last, so that many
+documents share one prefix, which is prefilled once.
+
+The wording, the number of examples and their order were chosen by field accuracy (`docs/benchmarks.md`).
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from fillengine.extraction.schema_reading import options, properties, resolved
 
 Messages = list[dict[str, str]]
 
+_PROMPTS = Path(__file__).parent / "prompts"
 # An enum longer than this is shown by its first members: the mask holds the rest, the prompt need not.
 MAX_MEMBERS_SHOWN = 24
 # How deep nested objects are listed. Deeper, and at recursion, the kind alone is named.
@@ -52,7 +56,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A worked example: a document and the JSON text of its right answer."""
+    """A worked example for the form at hand: a document and the JSON text of its right answer."""
 
     document: str
     answer: str
@@ -60,12 +64,11 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class PromptContext:
-    """Everything that `system.jinja` may use."""
+    """What `document.jinja` may use of a form."""
 
     title: str
     description: str
     fields: tuple[Field, ...]
-    instructions: str
 
 
 def build_messages(
@@ -73,17 +76,40 @@ def build_messages(
 ) -> Messages:
     """Chat messages that ask for what `schema` describes, from `document`.
 
-    [system: task and fields] ([user: example document] [assistant: its answer])? [user: document]
+    [system: task] [user: fields and document, assistant: answer]… [user: fields and document]
+
+    The shipped examples come first, then `example`.
     """
-    messages = [{"role": "system", "content": _template("system").render(asdict(context(schema, instructions)))}]
+    form = context(schema)
+    messages = [{"role": "system", "content": _template("system").render(instructions=instructions or "")}]
+    messages += _shipped_examples()
     if example is not None:
-        messages.append({"role": "user", "content": _template("document").render(document=example.document)})
-        messages.append({"role": "assistant", "content": example.answer})
-    messages.append({"role": "user", "content": _template("document").render(document=document)})
+        messages += _turns(form, example)
+    messages.append(_question(form, document))
     return messages
 
 
-def context(schema: Any, instructions: str | None = None) -> PromptContext:
+def _turns(form: PromptContext, example: Example) -> Messages:
+    return [_question(form, example.document), {"role": "assistant", "content": example.answer}]
+
+
+def _question(form: PromptContext, document: str) -> dict[str, str]:
+    return {"role": "user", "content": _template("document").render(asdict(form), document=document)}
+
+
+@lru_cache(maxsize=1)
+def _shipped_examples() -> Messages:
+    messages: Messages = []
+    for example in json.loads((_PROMPTS / "examples.json").read_text(encoding="utf-8")):
+        fields = tuple(
+            Field(**field, members=(), is_nullable=False, is_required=True, depth=0) for field in example["fields"]
+        )
+        form = PromptContext(example["title"], "", fields)
+        messages += _turns(form, Example(example["document"], json.dumps(example["answer"], ensure_ascii=False)))
+    return messages
+
+
+def context(schema: Any) -> PromptContext:
     """What the prompt may say about a schema (a dict, or True for any JSON)."""
     root = schema if isinstance(schema, Mapping) else {}
     top = resolved(root, root)
@@ -91,7 +117,6 @@ def context(schema: Any, instructions: str | None = None) -> PromptContext:
         title=str(top.get("title", "")),
         description=str(top.get("description", "")),
         fields=tuple(_fields(top, root, 0, ())),
-        instructions=instructions or "",
     )
 
 
@@ -99,7 +124,7 @@ def context(schema: Any, instructions: str | None = None) -> PromptContext:
 def _template(name: str) -> Template:
     # A schema's texts and a document are data, never templates; the sandbox is for people who edit the files.
     environment = ImmutableSandboxedEnvironment(
-        loader=FileSystemLoader(Path(__file__).parent / "prompts"),
+        loader=FileSystemLoader(_PROMPTS),
         undefined=StrictUndefined,
         autoescape=False,
     )

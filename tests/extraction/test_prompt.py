@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Literal
 
 import pytest
@@ -35,22 +36,31 @@ def fields(schema):
 
 def test_the_document_comes_last_and_all_before_it_is_the_same_for_every_document():
     one, other = (build_messages(SCHEMA, text, instructions="Be exact.") for text in ("ONE", "OTHER"))
-    assert [message["role"] for message in one] == ["system", "user"]
-    assert one[0] == other[0]
-    assert one[-1]["content"].endswith("ONE")
+    assert one[:-1] == other[:-1]
+    assert one[-1]["content"].removesuffix("ONE") == other[-1]["content"].removesuffix("OTHER")
 
 
 def test_title_description_fields_and_instructions_are_said():
-    system = build_messages(SCHEMA, "x", instructions="Only the last order counts.")[0]["content"]
-    for said in ("Order", "An order of goods.", "Article number", "quantity", "Only the last order counts."):
-        assert said in system
+    messages = build_messages(SCHEMA, "x", instructions="Only the last order counts.")
+    assert "Only the last order counts." in messages[0]["content"]
+    for said in ("Order", "An order of goods.", "Article number", "quantity"):
+        assert said in messages[-1]["content"]
 
 
-def test_a_worked_example_stands_between_the_task_and_the_document():
+def test_a_worked_example_of_ones_own_stands_before_the_document():
     messages = build_messages(SCHEMA, "DOC", example=Example("EXAMPLE", '{"number": "1"}'))
-    assert [message["role"] for message in messages] == ["system", "user", "assistant", "user"]
-    assert messages[2]["content"] == '{"number": "1"}'
-    assert "EXAMPLE" in messages[1]["content"]
+    assert [message["role"] for message in messages[-3:]] == ["user", "assistant", "user"]
+    assert messages[-2]["content"] == '{"number": "1"}'
+    assert "EXAMPLE" in messages[-3]["content"]
+    assert "quantity" in messages[-3]["content"]
+
+
+def test_the_shipped_examples_are_whole():
+    messages = build_messages(SCHEMA, "DOC")
+    assert [message["role"] for message in messages] == ["system", *["user", "assistant"] * 3, "user"]
+    for question, answer in zip(messages[1:-1:2], messages[2:-1:2], strict=True):
+        for name in json.loads(answer["content"]):
+            assert f"- {name} (" in question["content"]
 
 
 def test_nested_fields_follow_their_parent_one_level_deeper():
@@ -103,7 +113,7 @@ def test_a_schema_that_says_little_still_gives_a_prompt(schema):
 def test_texts_are_data_and_never_templates(document, description):
     document = "{{ 7 * 6 }}" + document
     schema = {"description": "{% raw %}" + description, "properties": {"{{ a }}": {"description": "{# b #}"}}}
-    system, user = build_messages(schema, document)
-    assert user["content"].endswith(document)
+    asked = build_messages(schema, document)[-1]["content"]
+    assert asked.endswith(document)
     for said in ("{% raw %}" + description, "{{ a }}", "{# b #}"):
-        assert said in system["content"]
+        assert said in asked
