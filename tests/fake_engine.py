@@ -65,7 +65,7 @@ class FakeEngine:
     """`answer` makes the text of an answer from the document, or raises what the engine would raise."""
 
     answer: Callable[[str], str] = first_word
-    context_length: int | None = 1000
+    context_length: int | None = 4000
     tokenizer: Any = field(default_factory=byte_level_tokenizer)
     requests: list[FakeRequest] = field(default_factory=list)
     prompts: list[list[dict[str, str]]] = field(default_factory=list)
@@ -74,7 +74,7 @@ class FakeEngine:
     def request(self, prompt: list[dict[str, str]], form: Any, **options: Any) -> FakeRequest:
         self.prompts.append(prompt)
         length = sum(len(message["content"]) for message in prompt) // 4
-        return FakeRequest([0] * length, prompt[-1]["content"].removeprefix("Document:").strip(), form, options)
+        return FakeRequest([0] * length, prompt[-1]["content"].split("Document:\n", 1)[1], form, options)
 
     def run(self, requests: Iterable[FakeRequest], *, batch_size: int) -> Iterator[tuple[int, FakeResult | FillError]]:
         self.batch_sizes.append(batch_size)

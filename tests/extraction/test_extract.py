@@ -59,8 +59,8 @@ def test_a_failure_names_its_document_and_raises_its_error_when_asked_for_its_va
 
 
 def test_a_document_beyond_the_context_is_refused_with_both_numbers_and_the_others_go_on():
-    (outcome, other) = extract(FakeEngine(), ["word " * 1000, "B"], WORD_SCHEMA)
-    with pytest.raises(ContextExceeded, match=r"a prompt of 1\d{3} tokens, but the model's context is 1000 tokens"):
+    (outcome, other) = extract(FakeEngine(), ["word " * 4000, "B"], WORD_SCHEMA)
+    with pytest.raises(ContextExceeded, match=r"a prompt of \d{4} tokens, but the model's context is 4000 tokens"):
         _ = outcome.value
     assert other.value == {"word": "B"}
 
