@@ -10,6 +10,7 @@
      ├── ContextExceeded      prompt and budget do not fit the model's context
      ├── VocabularyError      the tokenizer cannot write what the form needs
      ├── ModelError           a model cannot be found, fetched, read or used
+     ├── Stopped              a text was stopped before its end: cancelled, or out of time
      └── DocumentError        a document cannot be read
 
 A message says what was wrong, where (JSON pointer, line and column, file) and what to do.
@@ -91,6 +92,15 @@ class VocabularyError(FillError):
 
 class ModelError(FillError):
     """A model cannot be found, fetched, read or used."""
+
+
+class Stopped(FillError):
+    """A text was stopped before its end. `reason` is "cancelled" or "time", `text` what was written so far."""
+
+    def __init__(self, problem: str, *, reason: str, text: str = "") -> None:
+        self.reason = reason
+        self.text = text
+        super().__init__(problem)
 
 
 class DocumentError(FillError):

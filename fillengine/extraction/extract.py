@@ -44,6 +44,7 @@ class Engine(Protocol):
         seed: int,
         row_id: int | None,
         fill: Fill,
+        source_text: str | None,
     ) -> Request: ...
     def run(self, requests: Iterable[Request], *, batch_size: int) -> Iterator[tuple[int, Result | FillError]]: ...
 
@@ -174,6 +175,7 @@ def _request(engine: Engine, source: Source, form: Form, settings: Settings, ind
         seed=settings.seed,
         row_id=index,
         fill=settings.fill,
+        source_text=source.text,
     )
     limit = engine.context_length
     if limit is not None and len(request.prompt) > limit:

@@ -24,6 +24,8 @@ from fillengine.extraction.schema_reading import options, properties, resolved
 
 Messages = list[dict[str, str]]
 
+# What a field of a shipped example is, unless the file says otherwise.
+_PLAIN: dict[str, Any] = {"members": (), "is_nullable": False, "is_required": True, "depth": 0}
 _PROMPTS = Path(__file__).parent / "prompts"
 # An enum longer than this is shown by its first members: the mask holds the rest, the prompt need not.
 MAX_MEMBERS_SHOWN = 24
@@ -101,9 +103,7 @@ def _question(form: PromptContext, document: str) -> dict[str, str]:
 def _shipped_examples() -> Messages:
     messages: Messages = []
     for example in json.loads((_PROMPTS / "examples.json").read_text(encoding="utf-8")):
-        fields = tuple(
-            Field(**field, members=(), is_nullable=False, is_required=True, depth=0) for field in example["fields"]
-        )
+        fields = tuple(Field(**{**_PLAIN, **field}) for field in example["fields"])
         form = PromptContext(example["title"], "", fields)
         messages += _turns(form, Example(example["document"], json.dumps(example["answer"], ensure_ascii=False)))
     return messages

@@ -1,8 +1,8 @@
 """The guard against runaway values.
 
-Small models fall into loops: a string that repeats itself, an array that goes on listing the same items. Where
-the form sets no upper bound, the guard closes such a value: from then on only tokens that bring the end of the
-value nearer are allowed. It looks at the tokens so far only, so drafts and batches change nothing.
+Small models fall into loops: a string that repeats itself, an array that goes on listing the same items. The guard
+closes such a value: from then on only tokens that bring its end nearer are allowed, so that what the form still
+demands is written and nothing else. It looks at the tokens so far only, so drafts and batches change nothing.
 """
 
 from __future__ import annotations

@@ -17,23 +17,27 @@ from typing import Literal
 
 from fillengine.automata.mask import Mask
 from fillengine.errors import FillError
+from fillengine.fill.draft import FORCED, Drafted, Drafter
+from fillengine.fill.economics import CPU_CURVE, CostCurve, Ledger
 from fillengine.fill.session import Session
 from fillengine.fill.sources import Source, UnstableRest
 
 Fill = Literal["off", "assert", "auto"]
 
-MAX_DRAFT = 32
-"""Tokens of one draft, forced ones behind a proposal included. Longer drafts are seldom kept to their end."""
-
 
 @dataclass(slots=True)
 class RowStats:
-    """Tokens by where they came from, and what it took. `proposed` and `accepted` are counted by source."""
+    """Tokens by where they came from, and what it took.
+
+    proposed, accepted   by source; "forced": what the form determines behind a proposed token
+    thrown_away          choices of the model behind a rejected token, where nobody needs them
+    """
 
     forwards: int = 0
     asserted: int = 0
     sampled: int = 0
     rollbacks: int = 0
+    thrown_away: int = 0
     proposed: Counter[str] = field(default_factory=Counter)
     accepted: Counter[str] = field(default_factory=Counter)
 
@@ -54,7 +58,7 @@ class Round:
     masks: list[Mask]
     positions: list[int]
     num_known: int
-    draft: list[tuple[int, str]]
+    draft: list[Drafted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +72,25 @@ class Commit:
 class Row:
     """One row of a batch: a session and how it is filled."""
 
-    def __init__(self, session: Session, *, fill: Fill = "auto", sources: Sequence[Source] | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        fill: Fill = "auto",
+        sources: Sequence[Source] | None = None,
+        curve: CostCurve = CPU_CURVE,
+    ) -> None:
+        """`sources` in order of precedence (None: `UnstableRest` alone); they are this row's own.
+
+        `curve` is what a forward pass over n tokens costs.
+        """
         if fill not in ("off", "assert", "auto"):
             raise FillError(f'fill is "off", "assert" or "auto", not {fill!r}')
         self.session = session
         self.stats = RowStats()
         self._fill = fill
-        self._sources: Sequence[Source] = (UnstableRest(),) if sources is None else sources
+        self._ledger = Ledger(curve)
+        self._drafter = Drafter(session, (UnstableRest(),) if sources is None else sources, self._ledger)
 
     @property
     def is_finished(self) -> bool:
@@ -110,63 +126,63 @@ class Row:
             return None
         num_known = len(feed)
         project, masks, positions = [num_known - 1], [session.mask()], [session.num_tokens]
-        draft = self._draft() if self._fill == "auto" else []
-        if draft:
-            ahead = session.fork()
-            for token_id, _source in draft:
-                ahead.advance(token_id)
-                feed.append(token_id)
-                if not ahead.is_finished:
-                    project.append(len(feed) - 1)
-                    masks.append(ahead.mask())
-                    positions.append(ahead.num_tokens)
+        draft: list[Drafted] = []
+        if self._fill == "auto":
+            ahead: Session | None = None
+            for drafted in self._drafter.draft(session, num_known):
+                if ahead is None:
+                    ahead = session.fork()
+                mask = masks[-1]
+                if not mask.allows(drafted.token_id):
+                    break
+                ahead.advance(drafted.token_id)
+                feed.append(drafted.token_id)
+                draft.append(drafted.settled(is_determined=mask.single is not None))
+                if ahead.is_finished:
+                    break
+                project.append(len(feed) - 1)
+                masks.append(ahead.mask())
+                positions.append(ahead.num_tokens)
         return Round(feed, project, masks, positions, num_known, draft)
 
     def commit(self, planned: Round, choices: Sequence[int]) -> Commit:
         """Take the model's masked choice at each projected index of `planned`."""
         session, stats = self.session, self.stats
         stats.forwards += 1
-        keep = planned.num_known
-        for (token_id, source), choice in zip(planned.draft, choices, strict=False):
-            stats.proposed[source] += 1
-            if choice != token_id:
+        position = session.num_tokens
+        num_accepted = 0
+        for drafted, choice in zip(planned.draft, choices, strict=False):
+            if choice != drafted.token_id:
                 break
-            session.advance(token_id)
-            stats.accepted[source] += 1
-            keep += 1
-        if keep < len(planned.feed):
-            stats.rollbacks += 1
-            stats.proposed.update(source for _, source in planned.draft[keep - planned.num_known + 1 :])
+            session.advance(choice)
+            num_accepted += 1
+        keep = planned.num_known + num_accepted
+        if planned.draft:
+            self._account(planned, num_accepted, position)
         if session.is_finished:
             return Commit(keep, [])
-        choice = choices[keep - planned.num_known]
+        choice = choices[num_accepted]
         session.advance(choice)
         stats.sampled += 1
         return Commit(keep, [] if session.is_finished else [choice])
 
-    def _draft(self) -> list[tuple[int, str]]:
-        """Proposed tokens that the session allows, and what is forced behind them."""
-        ahead = self.session.fork()
-        draft: list[tuple[int, str]] = []
-        while len(draft) < MAX_DRAFT and not ahead.is_finished:
-            if draft and (forced := ahead.forced()):
-                proposed, name = forced, "forced"
-            else:
-                proposed, name = self._proposal(ahead)
-            taken = 0
-            for token_id in proposed[: MAX_DRAFT - len(draft)]:
-                if ahead.is_finished or not ahead.mask().allows(token_id):
-                    break
-                ahead.advance(token_id)
-                draft.append((token_id, name))
-                taken += 1
-            if taken < len(proposed) or not proposed:
-                break
-        return draft
-
-    def _proposal(self, session: Session) -> tuple[list[int], str]:
-        for source in self._sources:
-            proposed = source.propose(session)
-            if proposed:
-                return proposed, source.name
-        return [], ""
+    def _account(self, planned: Round, num_accepted: int, position: int) -> None:
+        """Book what became of a draft: by source, and what its source won or lost by it."""
+        stats, ledger = self.stats, self._ledger
+        draft = planned.draft
+        if num_accepted < len(draft):
+            stats.rollbacks += 1
+            stats.thrown_away += len(planned.masks) - num_accepted - 1
+        curve = ledger.curve
+        share = (curve.cost(planned.num_known + num_accepted) - curve.cost(planned.num_known)) / max(num_accepted, 1)
+        wasted = curve.cost(len(planned.feed)) - curve.cost(planned.num_known + num_accepted)
+        for index, drafted in enumerate(draft):
+            stats.proposed[drafted.source] += 1
+            is_accepted = index < num_accepted
+            if is_accepted:
+                stats.accepted[drafted.source] += 1
+            if drafted.source == FORCED or index > num_accepted:
+                continue
+            ledger.record(drafted.source, drafted.kind, drafted.label, drafted.prior, is_accepted=is_accepted)
+            # What was fed in vain is the fault of the token that was rejected.
+            ledger.settle(drafted.source, drafted.kind, 1.0 - share if is_accepted else -wasted, position)

@@ -15,6 +15,7 @@ import codecs
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from fillengine.automata.machine import Frame, State
 from fillengine.automata.mask import Mask
 from fillengine.automata.nodes import Pattern, Repeat
@@ -202,7 +203,7 @@ class Session:
         return masks.affordable(self._state, budget)
 
     def _enter_holes(self) -> None:
-        """Keep book of the open values without an upper bound, and let the guard look at them."""
+        """Keep book of the open values, and let the guard look at them."""
         guard = self._guard
         if guard is None:
             return
@@ -228,16 +229,16 @@ class Session:
 
 
 def _open_holes(state: State) -> list[Hole]:
-    """The strings and arrays without an upper bound that the text so far may be in, outer ones first."""
+    """The values and lists that the text so far may be in, outer ones first."""
     found: dict[Hole, None] = {}
     for spot, _q, frame in state.configurations:
         path: list[Hole] = []
         current = frame
         while current is not None:
-            if isinstance(current.node, Repeat) and current.node.high is None:
+            if isinstance(current.node, Repeat):
                 path.append((current.node, current.parent))
             current = current.parent
         found.update(dict.fromkeys(reversed(path)))
-        if isinstance(spot.node, Pattern) and spot.node.high is None:
+        if isinstance(spot.node, Pattern):
             found[(spot.node, frame)] = None
     return list(found)

@@ -1,141 +1,152 @@
-"""The ragged KV cache: rows of different lengths that take one forward pass together.
+"""The ragged cache: rows of different lengths that take one forward pass together.
 
-It plugs into unmodified mlx-lm models, which ask a layer's cache for `offset`, `update_and_fetch` and
-`make_mask`. There is one class for each kind of layer, and all layers share one `Layout`.
+It plugs into unmodified mlx-lm models. Each layer has a state of its own kind (`layer.LayerState`), and all layers
+share one `Layout`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 import mlx.core as mx
 import numpy as np
-from mlx_lm.models.cache import KVCache, make_prompt_cache
+from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache, make_prompt_cache
 
 from fillengine.errors import ModelError
+from fillengine.generation.attention import AttentionCache
+from fillengine.generation.blas import use_threads
+from fillengine.generation.layer import LayerState
 from fillengine.generation.layout import Layout, Shapes
+from fillengine.generation.quantized import FULL_PRECISION, QuantizedCache, Storage
+from fillengine.generation.recurrent import RecurrentCache
+from fillengine.generation.solo import SoloCache
 
-# Slots by which the buffers grow (mlx-lm's own step).
-GROWTH = 256
+# Tokens of a row that are fed again because its state could not be trimmed. With more than that waiting, a round
+# goes without a draft, so that it is kept whole.
+MAX_REPLAY = 16
 
+# Tokens of a round's passes that are set up before MLX is made to compute them, which frees what they need meanwhile.
+MAX_WAITING = 256
 
-class AttentionCache:
-    """Keys and values of one full-attention layer: [rows, kv heads, slots, head size], the model's dtype."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-        self.keys: mx.array | None = None
-        self.values: mx.array | None = None
-
-    # What mlx-lm's models ask for.
-
-    @property
-    def offset(self) -> int | mx.array:
-        return self.layout.offset
-
-    def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
-        """Write the pass's keys and values; return those of all slots that its queries may see."""
-        layout = self.layout
-        held_keys = self._reserved(self.keys, keys)
-        held_values = self._reserved(self.values, values)
-        if layout.start is not None:
-            end = layout.start + layout.num_tokens
-            held_keys[..., layout.start : end, :] = keys
-            held_values[..., layout.start : end, :] = values
-        else:
-            held_keys = mx.put_along_axis(held_keys, layout.slots, keys, axis=2)
-            held_values = mx.put_along_axis(held_values, layout.slots, values, axis=2)
-        self.keys, self.values = held_keys, held_values
-        return held_keys[..., : layout.width, :], held_values[..., : layout.width, :]
-
-    def make_mask(
-        self,
-        N: int,  # noqa: N803 (mlx-lm's name)
-        *,
-        return_array: bool = False,
-        window_size: int | None = None,
-    ) -> mx.array | str | None:
-        if self.layout.num_tokens != N:
-            raise ValueError(f"the pass was set up for {self.layout.num_tokens} tokens, the model takes {N}")
-        return self.layout.mask(window_size, as_array=return_array)
-
-    def _reserved(self, held: mx.array | None, new: mx.array) -> mx.array:
-        """`held` with room for every slot that this pass writes or attention sees."""
-        layout = self.layout
-        needed = max(layout.width, int(layout.lengths.max()) + layout.num_tokens)
-        if held is None:
-            rows, heads, _, size = new.shape
-            return mx.zeros((rows, heads, _round_up(needed), size), new.dtype)
-        return _with_slots(held, _round_up(needed))
-
-    # What a batch does with its rows.
-
-    @property
-    def state(self) -> list[mx.array]:
-        return [held for held in (self.keys, self.values) if held is not None]
-
-    def copy_row(self, row: int, source: AttentionCache, source_row: int, num_tokens: int) -> None:
-        """Let `row` begin with the first `num_tokens` slots of a row of another cache of this layer."""
-        self.keys = self._with_row(self.keys, row, source.keys, source_row, num_tokens)
-        self.values = self._with_row(self.values, row, source.values, source_row, num_tokens)
-
-    def _with_row(
-        self, held: mx.array | None, row: int, source: mx.array | None, source_row: int, num_tokens: int
-    ) -> mx.array | None:
-        if source is None or num_tokens == 0:
-            return held
-        if held is None:
-            _, heads, _, size = source.shape
-            held = mx.zeros((self.layout.num_rows, heads, _round_up(num_tokens), size), source.dtype)
-        held = _with_slots(held, _round_up(num_tokens))
-        held[row, :, :num_tokens] = source[source_row, :, :num_tokens]
-        return held
-
-    def clear_row(self, row: int) -> None:
-        """Overwrite a row whose numbers may not be finite: a weight of 0 times NaN would be NaN."""
-        if self.keys is not None and self.values is not None:
-            self.keys[row] = 0
-            self.values[row] = 0
-
-    def keep_rows(self, kept: Sequence[int], num_rows: int) -> None:
-        """Hold these rows, in this order, and behind them empty ones up to `num_rows`."""
-        if self.keys is not None and self.values is not None:
-            order = mx.array(list(kept), dtype=mx.int32)
-            self.keys = _with_rows(self.keys[order], num_rows)
-            self.values = _with_rows(self.values[order], num_rows)
-
-
-# The kinds of layer state that can be rolled back, by mlx-lm's class for them.
-LAYER_KINDS: dict[type, type[AttentionCache]] = {KVCache: AttentionCache}
+# A layer's place in `RaggedCache.layers`, or those of its parts where a layer has several states.
+Place = int | tuple["Place", ...]
+Trunk = Callable[..., mx.array]
 
 
 class RaggedCache:
-    """The caches of all layers of a model, for `num_rows` rows. `layers` is what the model is called with."""
+    """The states of all layers of a model, for all rows of a batch.
 
-    def __init__(self, layers: list[AttentionCache], layout: Layout) -> None:
-        self.layers = layers
+    layers      one state each, in the order of the model's
+    places      how the model wants them: one entry for each of its layers
+    pads        False: the model takes no account of padding, and all rows of a pass must have equally many tokens
+    max_append  tokens that one pass may append to a row at most (None: what the shapes allow)
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[LayerState],
+        places: Sequence[Place],
+        layout: Layout,
+        *,
+        pads: bool = True,
+        max_append: int | None = None,
+    ) -> None:
+        self.layers = list(layers)
+        self.places = tuple(places)
         self.layout = layout
+        self.pads = pads
+        caps = [max_append, *(layer.max_append for layer in layers)]
+        self.max_append = min((cap for cap in caps if cap is not None), default=None)
+        self.is_solo = any(isinstance(layer, SoloCache) for layer in self.layers)
+        self.can_trim = all(layer.can_trim for layer in self.layers)
+        # One storage for all layers, so the first that changes its kind speaks for all.
+        self._changing = next((layer for layer in self.layers if type(layer).room is not LayerState.room), None)
+        # Tokens of each row that this round has fed. None: between two rounds.
+        self._fed: dict[int, int] | None = None
 
     @classmethod
-    def for_model(cls, model: Any, num_rows: int, shapes: Shapes) -> RaggedCache:
-        """Raises ModelError naming the first layer whose kind of cache is not supported."""
+    def for_model(
+        cls,
+        model: Any,
+        num_rows: int,
+        shapes: Shapes,
+        *,
+        storage: Storage = FULL_PRECISION,
+        append_chunk: int | None = None,
+    ) -> RaggedCache:
+        """The first of three ways that a probe shows to be right. `mode` says which.
+
+        batched   all rows in one pass, the shorter feeds padded
+        unpadded  all rows in one pass, as many tokens of each: the model takes no account of padding
+        solo      each row alone, with mlx-lm's own cache: a layer's kind is not known here, or is used in a way
+                  that this cache does not allow for
+
+        append_chunk: how many positions one forward pass may append to a row (1: single-step arithmetic). The
+        model may have a smaller one of its own (an attribute of that name).
+        Raises ModelError where the storage does not suit the model.
+        """
+        from fillengine.generation.probe import check_runs, is_exact
+
+        if append_chunk is not None and append_chunk < 1:
+            raise ModelError(f"append_chunk is {append_chunk}; it must be 1 or more")
+        caps = [append_chunk, getattr(model, "append_chunk", None)]
+        max_append = min((cap for cap in caps if cap is not None), default=None)
+        found = cls._batched(model, num_rows, shapes, FULL_PRECISION, max_append)
+        for pads in (True, False):
+            if found is None or (found.can_trim and not pads):
+                break
+            found.pads = pads
+            if is_exact(model, found):
+                if storage.kv_bits is None:
+                    return found
+                packed = cls._batched(model, num_rows, shapes, storage, max_append)
+                if packed is not None:
+                    packed.pads = pads
+                    check_runs(model, packed)
+                    return packed
+        plain = make_prompt_cache(model)
+        if storage.kv_bits is not None:
+            kinds = ", ".join(sorted({type(cache).__name__ for cache in plain}))
+            raise ModelError(f"this model's keys and values ({kinds}) cannot be kept in few bits; leave kv_bits out")
         layout = Layout(num_rows, shapes)
-        layers = []
-        for number, plain in enumerate(make_prompt_cache(model)):
-            kind = LAYER_KINDS.get(type(plain))
-            if kind is None:
-                raise ModelError(
-                    f"layer {number} of the model keeps its state in a {type(plain).__name__}, which "
-                    f"fillengine cannot roll back yet; use a model whose layers all have full attention"
-                )
-            layers.append(kind(layout))
-        return cls(layers, layout)
+        layers = [SoloCache(layout, cache) for cache in plain]
+        return cls(layers, range(len(layers)), layout, pads=False, max_append=max_append)
+
+    @classmethod
+    def _batched(
+        cls, model: Any, num_rows: int, shapes: Shapes, storage: Storage, max_append: int | None
+    ) -> RaggedCache | None:
+        layout = Layout(num_rows, shapes)
+        layers: list[LayerState] = []
+
+        def place_of(plain: Any) -> Place | None:
+            if type(plain) is CacheList:
+                parts = [place_of(part) for part in plain.caches]
+                found = tuple(part for part in parts if part is not None)
+                return found if len(found) == len(parts) else None
+            layer = _layer_for(plain, layout, storage)
+            if layer is None:
+                return None
+            layers.append(layer)
+            return len(layers) - 1
+
+        places = [place_of(plain) for plain in make_prompt_cache(model)]
+        known = [place for place in places if place is not None]
+        if len(known) < len(places):
+            return None
+        return cls(layers, known, layout, max_append=max_append)
 
     def empty_like(self, num_rows: int) -> RaggedCache:
         """A new cache of the same model."""
         layout = Layout(num_rows, self.layout.shapes)
-        return RaggedCache([type(layer)(layout) for layer in self.layers], layout)
+        layers = [layer.empty_like(layout) for layer in self.layers]
+        return RaggedCache(layers, self.places, layout, pads=self.pads, max_append=self.max_append)
+
+    @property
+    def mode(self) -> Literal["batched", "unpadded", "solo"]:
+        """How rows are fed (see `for_model`): together, together without padding, or each alone."""
+        return "solo" if self.is_solo else "batched" if self.pads else "unpadded"
 
     @property
     def num_rows(self) -> int:
@@ -149,18 +160,152 @@ class RaggedCache:
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.state)
 
+    # A round: `feed`, then `settle`.
+
+    def max_draft(self, num_pending: int) -> int | None:
+        """Tokens that a row's next draft may have, if it feeds `num_pending` known to it already. None: any."""
+        if not self.can_trim and num_pending > MAX_REPLAY:
+            return 0
+        caps = [layer.max_rollback for layer in self.layers]
+        return min((cap for cap in caps if cap is not None), default=None)
+
+    def feed(
+        self,
+        trunk: Trunk,
+        feeds: Mapping[int, Sequence[int]],
+        wanted: Sequence[tuple[int, int]] = (),
+    ) -> mx.array | None:
+        """Append tokens to rows, in one pass or as many as the caps ask for.
+
+        feeds: by row; rows that are not named stay as they are. wanted: (row, index into its feed).
+        Returns what the trunk says there, [len(wanted), n]; None where nothing is wanted.
+        """
+        for layer in self.layers:
+            layer.begin_round(feeds)
+        fed = self._fed = dict.fromkeys(feeds, 0)
+        found: list[mx.array] = []
+        order: list[int] = []
+        num_waiting = 0
+        while counts := self._next_counts(feeds):
+            numbers = [
+                number
+                for number, (row, index) in enumerate(wanted)
+                if row in counts and 0 <= index - fed[row] < counts[row]
+            ]
+            places = [(wanted[number][0], wanted[number][1] - fed[wanted[number][0]]) for number in numbers]
+            tokens = {row: feeds[row][fed[row] : fed[row] + count] for row, count in counts.items()}
+            hidden = self._pass_alone(trunk, tokens, places) if self.is_solo else self._pass(trunk, tokens, places)
+            found += hidden
+            order += numbers
+            for row, count in counts.items():
+                fed[row] += count
+            num_waiting += sum(counts.values())
+            if num_waiting >= MAX_WAITING and any(fed[row] < len(tokens) for row, tokens in feeds.items()):
+                mx.eval(self.state, found)
+                num_waiting = 0
+        if not found:
+            return None
+        joined = found[0] if len(found) == 1 else mx.concatenate(found)
+        if order == sorted(order):
+            return joined
+        return joined[mx.array(np.argsort(order).astype(np.int32))]
+
+    def settle(self, kept: Mapping[int, int]) -> dict[int, int]:
+        """End the round: of what was fed, row `row` keeps the first `kept[row]` tokens (rows not named: all).
+
+        Returns by row how many of these must be fed once more, in front of what comes next: all of them where
+        the row's state could not be trimmed, else none.
+        """
+        fed, self._fed = self._fed or {}, None
+        cut = {row: num_fed - kept.get(row, num_fed) for row, num_fed in fed.items()}
+        rejected = [row for row, num_cut in cut.items() if num_cut]
+        again = dict.fromkeys(fed, 0)
+        if rejected and not self.can_trim:
+            for layer in self.layers:
+                if not layer.can_trim:
+                    layer.rewind(rejected)
+            for row in rejected:
+                again[row], cut[row] = kept[row], fed[row]
+        for row in rejected:
+            self.layout.trim(row, cut[row])
+            for layer in self.layers:
+                if isinstance(layer, SoloCache):
+                    layer.trim_row(row, cut[row])
+        for layer in self.layers:
+            layer.end_round()
+        return again
+
+    def _next_counts(self, feeds: Mapping[int, Sequence[int]]) -> dict[int, int]:
+        """Tokens of each row in the next pass; rows without any are left out."""
+        fed = self._fed or {}
+        caps = [self.layout.shapes.max_length]
+        caps += [] if self.max_append is None else [self.max_append]
+        counts = {}
+        for row, tokens in feeds.items():
+            room = None if self._changing is None else self._changing.room(row)
+            count = min(len(tokens) - fed[row], *caps, *([] if room is None else [room]))
+            if count > 0:
+                counts[row] = count
+        if counts and not self.pads and not self.is_solo:
+            counts = dict.fromkeys(counts, min(counts.values()))
+        return counts
+
+    def _pass(
+        self, trunk: Trunk, tokens: Mapping[int, Sequence[int]], places: Sequence[tuple[int, int]]
+    ) -> list[mx.array]:
+        layout = self.layout
+        longest = max(map(len, tokens.values()))
+        num_tokens = layout.shapes.length(longest) if self.pads else longest
+        ids = np.zeros((layout.num_rows, num_tokens), np.int32)
+        counts = np.zeros(layout.num_rows, np.int32)
+        for row, own in tokens.items():
+            ids[row, : len(own)] = own
+            counts[row] = len(own)
+        layout.begin(counts, num_tokens)
+        use_threads(ids.size)
+        output = trunk(mx.array(ids), cache=[self._for_model(place) for place in self.places])
+        for layer in self.layers:
+            layer.end_pass()
+        layout.end()
+        if not places:
+            return []
+        flat = [row * num_tokens + index for row, index in places]
+        return [output.reshape(-1, output.shape[-1])[mx.array(flat, dtype=mx.int32)]]
+
+    def _pass_alone(
+        self, trunk: Trunk, tokens: Mapping[int, Sequence[int]], places: Sequence[tuple[int, int]]
+    ) -> list[mx.array]:
+        outputs = {}
+        for row, own in tokens.items():
+            use_threads(len(own))
+            caches = [layer.rows[row] for layer in self.layers if isinstance(layer, SoloCache)]
+            outputs[row] = trunk(mx.array([list(own)], dtype=mx.int32), cache=caches)[0]
+            self.layout.lengths[row] += len(own)
+        return [outputs[row][index : index + 1] for row, index in places]
+
+    def _for_model(self, place: Place) -> Any:
+        return self.layers[place] if isinstance(place, int) else tuple(map(self._for_model, place))
+
+    # Rows come and go, between two rounds.
+
+    def longest_prefix(self, num_tokens: int, *, row: int = 0) -> int:
+        """The most tokens, `num_tokens` at most, that `copy_row` can take from a row: those, or none."""
+        return min((layer.longest_prefix(row, num_tokens) for layer in self.layers), default=num_tokens)
+
     def copy_row(self, row: int, source: RaggedCache, num_tokens: int, *, source_row: int = 0) -> None:
-        """Let `row` be the first `num_tokens` of a row of another cache of this model."""
+        """Let `row` be the first `num_tokens` (see `longest_prefix`) of a row of another cache of this model."""
         for layer, other in zip(self.layers, source.layers, strict=True):
             layer.copy_row(row, other, source_row, num_tokens)
         self.layout.lengths[row] = num_tokens
 
     def vacate(self, row: int) -> None:
         self.layout.lengths[row] = 0
+        for layer in self.layers:
+            layer.vacate_row(row)
 
     def clear_row(self, row: int) -> None:
         """Vacate a row whose numbers may not be finite."""
-        self.vacate(row)
+        self.layout.lengths[row] = 0
         for layer in self.layers:
             layer.clear_row(row)
 
@@ -173,19 +318,12 @@ class RaggedCache:
         self.layout.lengths = lengths
 
 
-def _round_up(num_slots: int) -> int:
-    return -(-num_slots // GROWTH) * GROWTH
-
-
-def _with_slots(held: mx.array, num_slots: int) -> mx.array:
-    rows, heads, slots, size = held.shape
-    if slots >= num_slots:
-        return held
-    return mx.concatenate([held, mx.zeros((rows, heads, num_slots - slots, size), held.dtype)], axis=2)
-
-
-def _with_rows(held: mx.array, num_rows: int) -> mx.array:
-    missing = num_rows - held.shape[0]
-    if missing == 0:
-        return held
-    return mx.concatenate([held, mx.zeros((missing, *held.shape[1:]), held.dtype)], axis=0)
+def _layer_for(plain: Any, layout: Layout, storage: Storage) -> LayerState | None:
+    """The batch's state for what mlx-lm keeps of one layer; None for kinds that only mlx-lm knows."""
+    if type(plain) is KVCache:
+        return AttentionCache(layout) if storage.kv_bits is None else QuantizedCache(layout, storage)
+    if type(plain) is RotatingKVCache and plain.keep == 0:
+        return AttentionCache(layout, window=plain.max_size)
+    if type(plain) is ArraysCache:
+        return RecurrentCache(layout, len(plain.cache))
+    return None

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fillengine.errors import ContextExceeded, FillError, ModelError
 from fillengine.fill import DEFAULT_GUARD, Constraint, Fill, Guard, Row, Source
+from fillengine.fill.economics import CostCurve
+from fillengine.fill.sources import usual_sources
 from fillengine.fill.tokenizer import read_tokenizer
 from fillengine.generation.cache import RaggedCache
 from fillengine.generation.choices import Chooser
+from fillengine.generation.cost import CostMeter
+from fillengine.generation.job import Job
 from fillengine.generation.layout import Shapes
+from fillengine.generation.logprobs import Logprobs
+from fillengine.generation.memory import Footprint, default_limit
 from fillengine.generation.models import DEFAULT_MODEL, LoadedModel, load_model
 from fillengine.generation.prompts import PromptReader
-from fillengine.generation.result import Result, Stats
-from fillengine.generation.rounds import Batch, BatchRow
-from fillengine.generation.sampling import GREEDY, Sampling
+from fillengine.generation.quantized import Storage
+from fillengine.generation.request import Request as Request
+from fillengine.generation.result import Result, RunStats
+from fillengine.generation.sampling import Sampling
+from fillengine.generation.scheduler import Scheduler
 from fillengine.generation.trunk import split
 
 if TYPE_CHECKING:
@@ -29,64 +36,55 @@ if TYPE_CHECKING:
 DEFAULT_MAX_TOKENS = 1024
 # Compiled forms whose constraints are kept. A run has one form, or one for each document.
 MAX_CONSTRAINTS = 16
+# Tokens of prompts that are read between two rounds. Nobody watches a run, so filling the batch comes first.
+ROUND_TOKENS = 2048
 
 # A chat: {"role": …, "content": …}, …
 Messages = Sequence[dict[str, str]]
 AnyEngine = TypeVar("AnyEngine", bound="Engine")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Request:
-    """One text to write. `Engine.request` makes it from messages.
-
-    prompt       token ids, at least one
-    row_id       whose noise the choices get (see `sampling`): the same record with the same seed and row id
-                 gets the same tokens alone and in any batch. None: the request's place in the run.
-    max_tokens   the budget. None: what the context leaves, `DEFAULT_MAX_TOKENS` at most.
-    sources      where drafts come from (None: the planner's own)
-    guard        closes runaway values (None: never)
-    """
-
-    prompt: Sequence[int]
-    form: Form
-    sampling: Sampling = GREEDY
-    seed: int = 0
-    row_id: int | None = None
-    max_tokens: int | None = None
-    fill: Fill = "auto"
-    sources: Sequence[Source] | None = None
-    guard: Guard | None = DEFAULT_GUARD
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Running:
-    """A request whose row is in the batch. Times are of `time.perf_counter`."""
-
-    index: int
-    request: Request
-    num_reused: int
-    started: float
-    joined: float
-
-
 class Engine:
     """A model, its tokenizer, and what all texts that it writes share. Not for several threads at once."""
 
-    def __init__(self, loaded: LoadedModel, *, shapes: Shapes | None = None) -> None:
-        """Raises ModelError where a layer's kind is not supported, VocabularyError for the tokenizer."""
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        *,
+        shapes: Shapes | None = None,
+        kv_bits: int | None = None,
+        kv_group_size: int = 64,
+        quantized_kv_start: int = 0,
+        append_chunk: int | None = None,
+        memory_limit: int | None = None,
+    ) -> None:
+        """kv_bits, kv_group_size, quantized_kv_start: see `quantized.Storage`; append_chunk: `RaggedCache`.
+
+        memory_limit: bytes that the caches of a run may take (None: a share of what is free at its beginning).
+        Raises ModelError where the storage does not suit the model, VocabularyError for the tokenizer.
+        """
         self.loaded = loaded
         self.tokenizer = read_tokenizer(loaded.tokenizer)
         self.context_length = loaded.context_length
-        self._cache = RaggedCache.for_model(loaded.model, 1, shapes or Shapes.of_device())
+        self.memory_limit = memory_limit
+        storage = Storage(kv_bits, kv_group_size, quantized_kv_start)
+        cache = RaggedCache.for_model(
+            loaded.model, 1, shapes or Shapes.of_device(), storage=storage, append_chunk=append_chunk
+        )
         self._model = split(loaded.model)
         self._chooser = Chooser(self._model)
-        self._reader = PromptReader(self._model, self._cache)
+        self._reader = PromptReader(self._model, cache)
+        self._footprint = Footprint(self._model, cache)
+        self._costs = CostMeter(loaded, self._model, cache)
         self._constraints: OrderedDict[int, tuple[Form, Constraint]] = OrderedDict()
 
     @classmethod
-    def load(cls: type[AnyEngine], name: str | Path = DEFAULT_MODEL) -> AnyEngine:
-        """The engine of a known model, a folder in mlx-lm's format, or a hub name. Raises ModelError."""
-        return cls(load_model(name))
+    def load(cls: type[AnyEngine], name: str | Path = DEFAULT_MODEL, **options: Any) -> AnyEngine:
+        """The engine of a known model, a folder in mlx-lm's format, or a hub name. Raises ModelError.
+
+        options: those of `Engine`.
+        """
+        return cls(load_model(name), **options)
 
     def generate(self, prompt: str | Messages, form: Any, **options: Any) -> Result:
         """Write one text in the given form.
@@ -100,6 +98,19 @@ class Engine:
         if isinstance(outcome, FillError):
             raise outcome
         return outcome
+
+    def stream(self, prompt: str | Messages, form: Any, **options: Any) -> Iterator[str]:
+        """Write one text and yield it in pieces as they come. See `generate`, which takes and raises the same."""
+        pieces: list[str] = []
+        scheduler = self.scheduler(max_rows=1, round_tokens=ROUND_TOKENS)
+        job = Job.of(self.request(prompt, form, **{"on_text": pieces.append, **options}), 0)
+        scheduler.submit(job)
+        while job.outcome is None:
+            scheduler.step()
+            yield from pieces
+            pieces.clear()
+        if isinstance(job.outcome, FillError):
+            raise job.outcome
 
     def request(
         self,
@@ -115,9 +126,19 @@ class Engine:
         row_id: int | None = None,
         fill: Fill = "auto",
         sources: Sequence[Source] | None = None,
+        source_text: str | None = None,
+        prediction: str | None = None,
         guard: Guard | None = DEFAULT_GUARD,
+        logprobs: int | None = None,
+        logprobs_of_determined: bool = False,
+        time_limit: float | None = None,
+        on_text: Callable[[str], object] | None = None,
     ) -> Request:
-        """A request for `run`. Raises FormError for the form, FillError for a setting out of range."""
+        """A request for `run`. Raises FormError for the form, FillError for a setting out of range.
+
+        logprobs: how many of the likeliest tokens to name at each place, besides the chosen one (None: no
+        logprobs); logprobs_of_determined: of tokens that the form determines, too. Others: see `Request`.
+        """
         from fillengine.templates import Form, compile
 
         return Request(
@@ -129,7 +150,12 @@ class Engine:
             max_tokens=max_tokens,
             fill=fill,
             sources=sources,
+            source_text=source_text,
+            prediction=prediction,
             guard=guard,
+            logprobs=None if logprobs is None else Logprobs(logprobs, logprobs_of_determined),
+            time_limit=time_limit,
+            on_text=on_text,
         )
 
     def encode(self, prompt: str | Messages) -> list[int]:
@@ -146,69 +172,61 @@ class Engine:
         ids = tokenizer.apply_chat_template(list(prompt), add_generation_prompt=True, return_dict=False)
         return list(ids)
 
-    def run(self, requests: Iterable[Request], *, batch_size: int) -> Iterator[tuple[int, Result | FillError]]:
+    def run(
+        self,
+        requests: Iterable[Request],
+        *,
+        batch_size: int,
+        time_limit: float | None = None,
+        round_tokens: int = ROUND_TOKENS,
+    ) -> Run:
         """Write many texts, `batch_size` at a time: when one is done, the next request takes its place.
 
         Yields (place of the request, result or what went wrong with it) in the order of the requests, each
         as soon as it and all before it are done. Requests are taken from the iterable as they are needed.
+        time_limit: seconds for the whole run; what is not written by then is `Stopped`, each in its place.
+        round_tokens: tokens of prompts that are read between two rounds.
         """
         if batch_size < 1:
             raise FillError(f"batch_size is {batch_size}; it must be 1 or more")
-        return self._run(enumerate(requests), batch_size)
+        if time_limit is not None and not time_limit > 0:
+            raise FillError(f"time_limit is {time_limit}; it must be more than 0 seconds")
+        return Run(self.scheduler(max_rows=batch_size, round_tokens=round_tokens), requests, time_limit)
 
-    def _run(
-        self, requests: Iterator[tuple[int, Request]], batch_size: int
-    ) -> Iterator[tuple[int, Result | FillError]]:
-        batch = Batch(self._chooser, self._cache.empty_like(1))
-        running: dict[BatchRow, _Running] = {}
-        outcomes: dict[int, Result | FillError] = {}
-        next_index = 0
-        has_more = True
-        while has_more or running:
-            joining: list[tuple[BatchRow, RaggedCache]] = []
-            while has_more and len(running) < batch_size:
-                index, request = next(requests, (None, None))
-                if index is None or request is None:
-                    has_more = False
-                    break
-                try:
-                    row, cache, running_row = self._start(index, request)
-                except Exception as error:
-                    outcomes[index] = _as_fill_error(error)
-                    break
-                running[row] = running_row
-                joining.append((row, cache))
-            if joining:
-                batch.join(joining)
-            elif not has_more:
-                batch.shrink()
-            for row in batch.run_round():
-                done = running.pop(row)
-                outcomes[done.index] = _outcome(row, done)
-            while next_index in outcomes:
-                yield next_index, outcomes.pop(next_index)
-                next_index += 1
+    def scheduler(self, *, max_rows: int, round_tokens: int) -> Scheduler:
+        """What `run` and `Service` are driven by. Several may be in use in turn, not at once."""
 
-    def _start(self, index: int, request: Request) -> tuple[BatchRow, RaggedCache, _Running]:
-        """Read a request's prompt and set up its row."""
-        started = time.perf_counter()
-        session = self._constraint(request.form).session(max_tokens=self._budget(request), guard=request.guard)
-        planner = Row(session, fill=request.fill, sources=request.sources)
-        read = self._reader.read(request.prompt)
-        row = BatchRow(
-            planner=planner,
-            sampling=request.sampling,
-            seed=request.seed,
-            row_id=index if request.row_id is None else request.row_id,
-            pending=[read.last_token],
+        def plan(request: Request) -> Row:
+            session = self._constraint(request.form).session(max_tokens=self._budget(request), guard=request.guard)
+            if request.fill != "auto":
+                return Row(session, fill=request.fill)
+            return Row(session, sources=_sources(request), curve=self.curve(max_rows))
+
+        return Scheduler(
+            plan=plan,
+            chooser=self._chooser,
+            reader=self._reader,
+            footprint=self._footprint,
+            max_rows=max_rows,
+            round_tokens=round_tokens,
+            memory_limit=default_limit() if self.memory_limit is None else self.memory_limit,
         )
-        return row, read.cache, _Running(index, request, read.num_reused, started, time.perf_counter())
+
+    def curve(self, num_rows: int) -> CostCurve:
+        """What a forward pass over n tokens in each of so many rows costs. Measured when it is first asked for."""
+        return self._costs.curve(num_rows)
 
     def _budget(self, request: Request) -> int:
         """Tokens that may be written. Raises ContextExceeded where they do not fit behind the prompt."""
         num_prompt, wanted, limit = len(request.prompt), request.max_tokens, self.context_length
         if num_prompt == 0:
             raise FillError("the prompt is empty; give the model at least one token to begin with")
+        outside = [token_id for token_id in request.prompt if not 0 <= token_id < self._model.num_logits]
+        if outside:
+            raise FillError(
+                f"the prompt has the token id {outside[0]}, and {self.loaded.name} has {self._model.num_logits} "
+                "tokens; encode it with the model's own tokenizer"
+            )
         if limit is None:
             return DEFAULT_MAX_TOKENS if wanted is None else wanted
         if num_prompt + (1 if wanted is None else wanted) > limit:
@@ -231,41 +249,64 @@ class Engine:
         return held[1]
 
 
+def _sources(request: Request) -> Sequence[Source]:
+    if request.sources is not None:
+        return request.sources
+    schema = getattr(request.form, "schema", None)
+    return usual_sources(source_text=request.source_text, prediction=request.prediction, schema=schema)
+
+
 def load(name: str | Path = DEFAULT_MODEL) -> Engine:
     """See `Engine.load`."""
     return Engine.load(name)
 
 
-def _outcome(row: BatchRow, done: _Running) -> Result | FillError:
-    if row.error is not None:
-        return _as_fill_error(row.error)
-    planner = row.planner
-    return Result(
-        text=planner.session.text,
-        token_ids=planner.token_ids,
-        finish_reason=planner.finish_reason,
-        stats=Stats(
-            forwards=row.num_forwards,
-            asserted=planner.stats.asserted,
-            proposed=sum(planner.stats.proposed.values()),
-            accepted=sum(planner.stats.accepted.values()),
-            sampled=planner.stats.sampled,
-            rollbacks=row.num_rollbacks,
-            prompt_tokens=len(done.request.prompt),
-            reused_prompt_tokens=done.num_reused,
-            prefill_seconds=done.joined - done.started,
-            decode_seconds=time.perf_counter() - done.joined,
-            proposed_by=dict(planner.stats.proposed),
-            accepted_by=dict(planner.stats.accepted),
-            closed=planner.session.closed,
-        ),
-        parse=done.request.form.parse,
-    )
+class Run(Iterator[tuple[int, Result | FillError]]):
+    """A run on its way: an iterator of its outcomes. `stats` are the accounts up to now."""
 
+    def __init__(self, scheduler: Scheduler, requests: Iterable[Request], time_limit: float | None) -> None:
+        self._scheduler = scheduler
+        self._deadline = None if time_limit is None else time.perf_counter() + time_limit
+        self._jobs: dict[int, Job] = {}
+        self._cancelled: set[int] = set()
+        self._outcomes = self._steps(enumerate(requests))
 
-def _as_fill_error(error: Exception) -> FillError:
-    if isinstance(error, FillError):
-        return error
-    wrapped = FillError(f"writing this text failed: {type(error).__name__}: {error}")
-    wrapped.__cause__ = error
-    return wrapped
+    @property
+    def stats(self) -> RunStats:
+        return self._scheduler.stats
+
+    def __next__(self) -> tuple[int, Result | FillError]:
+        return next(self._outcomes)
+
+    def cancel(self, index: int) -> None:
+        """End one text, or never begin it; its outcome is `Stopped`. Nothing happens where it is done."""
+        self._cancelled.add(index)
+        job = self._jobs.get(index)
+        if job is not None:
+            job.is_cancelled = True
+
+    def close(self) -> None:
+        """End the run here."""
+        self._outcomes.close()
+
+    def _steps(self, requests: Iterator[tuple[int, Request]]) -> Generator[tuple[int, Result | FillError], None, None]:
+        scheduler, jobs = self._scheduler, self._jobs
+        next_index = 0
+        has_more = True
+        while has_more or jobs:
+            while has_more and scheduler.num_active + scheduler.num_waiting < scheduler.max_rows:
+                index, request = next(requests, (None, None))
+                if index is None or request is None:
+                    has_more = False
+                    break
+                jobs[index] = job = Job.of(request, index, deadline=self._deadline)
+                job.is_cancelled = index in self._cancelled
+                scheduler.submit(job)
+            scheduler.step()
+            while next_index in jobs:
+                outcome = jobs[next_index].outcome
+                if outcome is None:
+                    break
+                del jobs[next_index]
+                yield next_index, outcome
+                next_index += 1

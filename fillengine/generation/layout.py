@@ -23,6 +23,8 @@ class Shapes:
     width_step: int = 1
     # Tokens. What is longer is split over several passes.
     max_length: int = 512
+    # Tokens that can be taken back where a layer sees a window only and keeps little more than that.
+    max_rollback: int = 64
 
     @classmethod
     def of_device(cls) -> Shapes:
@@ -37,6 +39,14 @@ class Shapes:
     def width(self, num_slots: int) -> int:
         """Slots that attention sees when `num_slots` are in use."""
         return -(-num_slots // self.width_step) * self.width_step
+
+    def ring(self, window: int) -> int:
+        """Slots that a layer needs whose queries see the last `window` positions, their own included.
+
+        A pass writes before its first query looks, and what was written may be taken back: neither may reach
+        what that query, or the one after the rollback, still sees.
+        """
+        return self.width(window + self.length(self.max_length) + self.max_rollback)
 
     def rows(self, num_rows: int) -> int:
         """Rows of a batch that must hold `num_rows`."""
@@ -55,41 +65,49 @@ class Layout:
     position, and the next pass of the row writes over it before its own queries get there. So there are no
     holes, nothing to compact, and attention sums in the same order as for the row alone.
 
-    `begin` sets up a pass, the layers' caches read `offset`, `slots`, `width` and `mask` during it, and
-    `advance` ends it.
+    A layer whose queries see a window only may keep its slots in a ring: position p in slot p modulo `ring`.
+    The ring (see `Shapes.ring`) is long enough that whatever was overwritten lies outside of every window.
+
+    `begin` sets up a pass, the layers' caches read `counts`, `offset`, `width` and masks during it, and `end`
+    ends it.
     """
 
     def __init__(self, num_rows: int, shapes: Shapes) -> None:
         self.shapes = shapes
         self.lengths: npt.NDArray[np.int32] = np.zeros(num_rows, np.int32)
+        # Of the pass: tokens of each row, and those of the longest row or more.
+        self.counts: npt.NDArray[np.int32] = np.zeros(num_rows, np.int32)
         self.num_tokens = 0
         self.width = 0
         # Where every row writes, if that is the same slot for all; the cheap case, and that of one row.
         self.start: int | None = 0
+        self._longest = 0
         self._offsets: mx.array | None = None
-        self._slots: mx.array | None = None
-        self._masks: dict[int | None, mx.array] = {}
+        self._positions: mx.array | None = None
+        self._masks: dict[tuple[int | None, int | None], mx.array] = {}
 
     @property
     def num_rows(self) -> int:
         return len(self.lengths)
 
-    def begin(self, num_tokens: int) -> None:
-        """Set up a pass that writes `num_tokens` slots in each row."""
+    def begin(self, counts: Sequence[int] | npt.NDArray[np.int32], num_tokens: int | None = None) -> None:
+        """Set up a pass of `counts[row]` tokens, padded to `num_tokens` (None: the longest row's)."""
+        self.counts = np.asarray(counts, np.int32)
+        self.num_tokens = int(self.counts.max()) if num_tokens is None else num_tokens
         longest = int(self.lengths.max())
-        self.num_tokens = num_tokens
         self.start = longest if longest == int(self.lengths.min()) else None
+        self._longest = longest + self.num_tokens
         # One query that sees all slots in use needs neither mask nor rounding (MLX has a kernel of its own).
-        if self.start is not None and num_tokens == 1:
+        if self.start is not None and self.num_tokens == 1:
             self.width = longest + 1
         else:
-            self.width = self.shapes.width(longest + num_tokens)
-        self._offsets = self._slots = None
+            self.width = self.shapes.width(self._longest)
+        self._offsets = self._positions = None
         self._masks.clear()
 
-    def advance(self, counts: Sequence[int]) -> None:
-        """End the pass: each row keeps the first `counts[row]` of the slots that it wrote."""
-        self.lengths += np.asarray(counts, np.int32)
+    def end(self) -> None:
+        """End the pass: each row keeps its own tokens of what was written."""
+        self.lengths += self.counts
 
     def trim(self, row: int, num_tokens: int) -> None:
         """Forget the last `num_tokens` of a row (a rejected draft)."""
@@ -100,38 +118,57 @@ class Layout:
     @property
     def offset(self) -> int | mx.array:
         """Logical position of the pass's first token: an int if all rows agree, else int32[rows]."""
-        return self.start if self.start is not None else self._row_offsets()
+        return self.start if self.start is not None else self.offsets
 
     @property
-    def slots(self) -> mx.array:
-        """Slots to write, int32[rows, 1, num_tokens, 1] (to broadcast over heads and head size)."""
-        if self._slots is None:
-            slots = self._row_offsets()[:, None] + mx.arange(self.num_tokens, dtype=mx.int32)
-            self._slots = slots[:, None, :, None]
-        return self._slots
+    def offsets(self) -> mx.array:
+        """Logical position of each row's first token, int32[rows]."""
+        if self._offsets is None:
+            self._offsets = mx.array(self.lengths)
+        return self._offsets
 
-    def mask(self, window: int | None, *, as_array: bool) -> mx.array | str | None:
-        """What each query of the pass sees: bool[rows, 1, num_tokens, width], "causal", or None for all.
+    @property
+    def positions(self) -> mx.array:
+        """Where the pass writes, int32[rows, 1, num_tokens, 1] (to broadcast over heads and head size)."""
+        if self._positions is None:
+            positions = self.offsets[:, None] + mx.arange(self.num_tokens, dtype=mx.int32)
+            self._positions = positions[:, None, :, None]
+        return self._positions
+
+    def num_slots(self, ring: int | None) -> int:
+        """Slots that a layer must have in this pass."""
+        needed = max(self.width, self._longest)
+        return needed if ring is None else min(needed, ring)
+
+    def num_seen(self, ring: int | None) -> int:
+        """Slots that attention gets to see in this pass: the width of `mask`."""
+        return self.width if ring is None else min(self.width, ring)
+
+    def mask(self, window: int | None, *, as_array: bool, ring: int | None = None) -> mx.array | str | None:
+        """What each query of the pass sees: bool[rows, 1, num_tokens, slots], "causal", or None for all.
 
         `window`: a query sees the last `window` positions only, its own included. `as_array`: never "causal".
         """
-        is_exact = self.start is not None and self.width == self.start + self.num_tokens
-        if is_exact and window is None:
+        if window is not None and self._longest <= window:
+            window = None
+        if window is None and self.start is not None and self.width == self._longest:
             if self.num_tokens == 1:
                 return None
             if not as_array:
                 return "causal"
-        mask = self._masks.get(window)
+        mask = self._masks.get((window, ring))
         if mask is None:
-            slot = mx.arange(self.width, dtype=mx.int32)
-            query = self.slots
-            mask = slot <= query
-            if window is not None:
-                mask = mask & (slot > query - window)
-            self._masks[window] = mask
+            mask = self._masks[window, ring] = self._new_mask(window, ring)
         return mask
 
-    def _row_offsets(self) -> mx.array:
-        if self._offsets is None:
-            self._offsets = mx.array(self.lengths)
-        return self._offsets
+    def _new_mask(self, window: int | None, ring: int | None) -> mx.array:
+        query = self.positions
+        held = mx.arange(self.num_seen(ring), dtype=mx.int32)
+        if ring is not None and self._longest > ring:
+            # Of the positions that share a slot, the last one that this pass has written is there.
+            last = query[:, :, -1:]
+            held = last - (last - held + ring) % ring
+        mask = held <= query
+        if window is not None:
+            mask = mask & (held > query - window) & (held >= 0)
+        return mask

@@ -33,6 +33,8 @@ class MaskBank:
         self.max_masks = max(1, max_bytes // (4 * self.num_words))
         capacity = min(FIRST_CAPACITY, self.max_masks)
         self._bits = mx.zeros((capacity, self.num_words), dtype=mx.uint32)
+        # Since MLX 0.31.2 only the thread that began a computation can finish it, and another may use the bank.
+        mx.eval(self._bits)
         self._free = list(range(capacity))
         # By identity of the mask, least recently used first. The mask is kept, so that its id stays its own.
         self._held: OrderedDict[int, tuple[Mask, int]] = OrderedDict()

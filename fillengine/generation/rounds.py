@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 import numpy as np
 
 from fillengine.errors import ModelError
-from fillengine.generation.blas import use_threads
 from fillengine.generation.cache import RaggedCache
 from fillengine.generation.choices import Chooser
+from fillengine.generation.logprobs import Logprobs, token_logprobs
+from fillengine.generation.prompts import Prefixes
+from fillengine.generation.result import TokenLogprob
 from fillengine.generation.sampling import Draw, Sampling
 
 if TYPE_CHECKING:
@@ -23,8 +26,12 @@ if TYPE_CHECKING:
 class BatchRow:
     """A row that is being filled.
 
-    pending: committed tokens that are not yet in the cache; at first the last token of the prompt.
-    error: why the row was given up; its planner is then of no more use.
+    pending     committed tokens that were never fed; at first the last token of the prompt
+    held        the tokens that the cache holds for this row, the prompt's included
+    again       tokens that were fed, but whose state was taken back: they go in front of the next feed
+    watched     what logprobs are asked for (None: none), and `logprobs`: one for each emitted token so far
+    error       why the row was given up; its planner is then of no more use
+    num_…       see `result.Stats`
     """
 
     planner: Row
@@ -32,8 +39,17 @@ class BatchRow:
     seed: int
     row_id: int
     pending: list[int]
+    held: list[int] = field(default_factory=list)
+    again: list[int] = field(default_factory=list)
+    watched: Logprobs | None = None
+    logprobs: list[TokenLogprob | None] = field(default_factory=list)
     num_forwards: int = 0
+    num_projected: int = 0
+    num_thrown_away: int = 0
     num_rollbacks: int = 0
+    num_replayed: int = 0
+    num_dropped: int = 0
+    rollback_seconds: float = 0.0
     error: Exception | None = None
 
     @property
@@ -43,32 +59,66 @@ class BatchRow:
 
 @dataclass(slots=True, eq=False)
 class _Part:
-    """A row's part in this round. `choices` has a place for each projected position."""
+    """A row's part in this round.
+
+    feed        what goes into the cache: tokens that are fed again, pending, asserted and drafted ones
+    begin       where in `feed` the tokens begin that this round has asserted
+    round       what was planned; None where the text is whole, and only its logprobs are wanted
+    choices     one for each projected position; `open`: the places of those that the model must fill, since the
+                others have a mask that allows one token only
+    wanted      the indexes into `feed` at which the trunk's word is wanted, ascending
+    """
 
     index: int
     row: BatchRow
-    round: Round
-    choices: list[int]
-    # Places of `choices` that the model must fill. The others have a mask that allows one token only.
-    open: list[int]
+    feed: list[int]
+    begin: int
+    round: Round | None
+    num_emitted: int
+    choices: list[int] = field(default_factory=list)
+    open: list[int] = field(default_factory=list)
+    wanted: list[int] = field(default_factory=list)
     commit: Commit | None = None
 
+    @property
+    def num_again(self) -> int:
+        return len(self.row.again)
+
+    @property
+    def num_known(self) -> int:
+        """Tokens of `feed` in front of the draft."""
+        return len(self.feed) if self.round is None else self.num_again + self.round.project[0] + 1
+
+    def place(self, choice: int) -> int:
+        """The index into `feed` behind which a choice is made."""
+        assert self.round is not None
+        return self.num_again + self.round.project[choice]
+
     def try_commit(self) -> None:
+        row = self.row
+        assert self.round is not None
         try:
-            self.commit = self.row.planner.commit(self.round, self.choices)
-            self.row.pending = self.commit.pending
+            self.commit = row.planner.commit(self.round, self.choices)
+            row.pending = self.commit.pending
         except Exception as error:  # whatever it is, it ends this row only
-            self.row.error = error
+            row.error = error
 
 
 class Batch:
-    """The rows that share a cache. Rows join and leave between rounds; `rows[i]` is row i of the cache."""
+    """The rows that share a cache. Rows join and leave between rounds; `rows[i]` is row i of the cache.
 
-    def __init__(self, chooser: Chooser, cache: RaggedCache) -> None:
+    prefixes        where the rows that end well leave what the cache holds for them
+    num_passes      forward passes so far; num_positions: what they went over, padding included
+    """
+
+    def __init__(self, chooser: Chooser, cache: RaggedCache, *, prefixes: Prefixes | None = None) -> None:
         self.chooser = chooser
         self.model = chooser.model
         self.cache = cache
+        self.prefixes = prefixes
         self.rows: list[BatchRow | None] = [None] * cache.num_rows
+        self.num_passes = 0
+        self.num_positions = 0
 
     @property
     def num_rows(self) -> int:
@@ -77,120 +127,226 @@ class Batch:
 
     def join(self, joining: Sequence[tuple[BatchRow, RaggedCache]]) -> None:
         """Add rows. Row 0 of a row's own cache holds what the model has read for it so far (its prompt)."""
-        self._resize(self.num_rows + len(joining))
+        self.join_rows([(row, prompt, 0) for row, prompt in joining])
+
+    def join_rows(self, joining: Sequence[tuple[BatchRow, RaggedCache, int]]) -> None:
+        """Add rows. Which row of the cache named with it holds what the model has read, is said by the number."""
+        # Places that are vacant stay: somebody may join them next, and every change copies the whole cache.
+        self._resize(max(len(self.rows), self.num_rows + len(joining)))
         vacant = (index for index, row in enumerate(self.rows) if row is None)
-        for row, prompt in joining:
+        for row, prompt, source_row in joining:
             index = next(vacant)
-            self.cache.copy_row(index, prompt, int(prompt.layout.lengths[0]))
+            self.cache.copy_row(index, prompt, int(prompt.layout.lengths[source_row]), source_row=source_row)
             self.rows[index] = row
 
     def shrink(self) -> None:
-        """Drop the places of rows that have left. For a batch that nobody is going to join."""
-        self._resize(self.num_rows)
+        """Drop the places of rows that have left, and what the cache grew to, once all have."""
+        if self.num_rows == 0:
+            self.reset()
+        else:
+            self._resize(self.num_rows)
+
+    def reset(self) -> None:
+        """Begin anew with an empty cache. The rows are forgotten."""
+        self.cache = self.cache.empty_like(1)
+        self.rows = [None]
+
+    def remove(self, row: BatchRow) -> None:
+        """Take out a row that is not done. What the cache holds for it is given to nobody."""
+        index = self.rows.index(row)
+        self.rows[index] = None
+        self.cache.vacate(index)
 
     def run_round(self) -> list[BatchRow]:
-        """One forward pass for all rows (more where a feed is longer than the layout's `max_length`).
+        """One forward pass for all rows (more where a feed is longer than one pass may be).
 
         Returns the rows that are done; they have left the batch. A row's own failure ends that row alone.
+        What the device or the model raises goes through; the batch is then of no use until `reset`.
         """
         parts = self._plan()
         if parts:
-            self._choose(*self._forward(parts))
+            hidden = self._feed(parts)
+            self._choose(parts, hidden)
             for part in parts:
-                self._settle(part)
+                self._commit(part)
+            self._watch(parts, hidden)
+            self._settle(parts)
         return self._leave()
 
     def _plan(self) -> list[_Part]:
         """The parts of the rows that must be fed.
 
         A part that asks nothing of the model is committed at once. A row that is finished by its plan or by
-        such a commit is not fed: nobody will ask what the model says next.
+        such a commit is not fed, unless for its logprobs: nobody will ask what the model says next.
         """
         parts = []
         for index, row in enumerate(self.rows):
             if row is None or row.is_done:
                 continue
+            num_emitted = 0 if row.watched is None else len(row.planner.token_ids)
             try:
                 planned = row.planner.plan(row.pending)
             except Exception as error:  # whatever it is, it ends this row only
                 row.error = error
                 continue
+            begin = len(row.again) + len(row.pending)
             if planned is None:
+                part = self._whole_part(index, row, begin, num_emitted)
+                if part is not None:
+                    parts.append(part)
                 continue
+            planned = self._affordable(row, planned)
             singles = [mask.single for mask in planned.masks]
             choices = [-1 if single is None else single for single in singles]
             missing = [place for place, single in enumerate(singles) if single is None]
-            part = _Part(index, row, planned, choices, missing)
+            part = _Part(index, row, row.again + planned.feed, begin, planned, num_emitted, choices, missing)
+            wanted = {part.place(choice) for choice in missing}
+            if row.watched is not None and row.watched.of_determined:
+                wanted.update(range(begin - 1, part.num_known - 1), map(part.place, range(len(choices))))
+            part.wanted = sorted(wanted)
             if not missing:
                 part.try_commit()
-            if not row.is_done:
+            if not row.is_done or (row.error is None and part.wanted):
                 parts.append(part)
+            elif row.watched is not None and row.error is None:
+                row.logprobs += [None] * (len(row.planner.token_ids) - num_emitted)
         return parts
 
-    def _forward(self, parts: list[_Part]) -> tuple[list[tuple[_Part, int]], list[mx.array]]:
-        """Feed the parts. Returns the open places, and what the trunk says there, in the same order."""
-        layout = self.cache.layout
-        max_length = layout.shapes.max_length
-        places: list[tuple[_Part, int]] = []
-        hidden: list[mx.array] = []
-        longest = max(len(part.round.feed) for part in parts)
-        for start in range(0, longest, max_length):
-            num_tokens = layout.shapes.length(min(longest - start, max_length))
-            ids = np.zeros((layout.num_rows, num_tokens), np.int32)
-            counts = [0] * layout.num_rows
-            found = []
-            for part in parts:
-                feed = part.round.feed[start : start + max_length]
-                ids[part.index, : len(feed)] = feed
-                counts[part.index] = len(feed)
-                for place in part.open:
-                    position = part.round.project[place] - start
-                    if 0 <= position < len(feed):
-                        places.append((part, place))
-                        found.append(part.index * num_tokens + position)
-            layout.begin(num_tokens)
-            use_threads(ids.size)
-            output = self.model.trunk(mx.array(ids), cache=self.cache.layers)
-            layout.advance(counts)
-            if found:
-                hidden.append(output.reshape(-1, output.shape[-1])[mx.array(found, dtype=mx.int32)])
-            if start + max_length < longest:
-                mx.eval(self.cache.state, hidden)
+    def _whole_part(self, index: int, row: BatchRow, begin: int, num_emitted: int) -> _Part | None:
+        """For a text that is whole without the model: a part where the logprobs of its end are wanted."""
+        if row.watched is None:
+            return None
+        asserted = row.planner.token_ids[num_emitted:]
+        if not row.watched.of_determined or not asserted:
+            row.logprobs += [None] * len(asserted)
+            return None
+        feed = [*row.again, *row.pending, *asserted]
+        return _Part(index, row, feed, begin, None, num_emitted, wanted=list(range(begin - 1, len(feed) - 1)))
+
+    def _affordable(self, row: BatchRow, planned: Round) -> Round:
+        """The round without the end of its draft that the cache could not take back."""
+        num_known = planned.project[0] + 1
+        most = self.cache.max_draft(len(row.again) + num_known)
+        num_drafted = len(planned.feed) - num_known
+        if most is None or num_drafted <= most:
+            return planned
+        row.num_dropped += num_drafted - most
+        num_places = most + 1
+        return replace(
+            planned,
+            feed=planned.feed[: num_known + most],
+            project=planned.project[:num_places],
+            masks=planned.masks[:num_places],
+            positions=planned.positions[:num_places],
+            draft=planned.draft[:most],
+        )
+
+    def _feed(self, parts: Sequence[_Part]) -> mx.array | None:
+        """Feed the parts. Returns what the trunk says at all `wanted` places, part by part."""
+        feeds = {part.index: part.feed for part in parts}
+        wanted = [(part.index, place) for part in parts for place in part.wanted]
         for part in parts:
             part.row.num_forwards += 1
-        return places, hidden
+            part.row.num_projected += len(part.wanted)
+            part.row.num_replayed += part.num_again
+        return self.cache.feed(self._trunk, feeds, wanted)
 
-    def _choose(self, places: list[tuple[_Part, int]], hidden: list[mx.array]) -> None:
+    def _trunk(self, ids: mx.array, *, cache: Any) -> mx.array:
+        self.num_passes += 1
+        self.num_positions += ids.size
+        return self.model.trunk(ids, cache=cache)
+
+    def _choose(self, parts: Sequence[_Part], hidden: mx.array | None) -> None:
         """Fill the open places with the masked choices: the round's one wait for the device."""
-        if not places:
-            mx.eval(self.cache.state)
+        places: list[tuple[_Part, int]] = []
+        numbers: list[int] = []
+        first = 0
+        for part in parts:
+            at = {place: first + number for number, place in enumerate(part.wanted)}
+            places += [(part, choice) for choice in part.open]
+            numbers += [at[part.place(choice)] for choice in part.open]
+            first += len(part.wanted)
+        if hidden is None or not places:
+            mx.eval(self.cache.state, [] if hidden is None else hidden)
             return
-        draws = [
-            Draw(part.row.sampling, part.row.seed, part.row.row_id, part.round.positions[place])
-            for part, place in places
-        ]
-        masks = [part.round.masks[place] for part, place in places]
-        found = hidden[0] if len(hidden) == 1 else mx.concatenate(hidden)
+        found = hidden if len(numbers) == first else hidden[mx.array(numbers, dtype=mx.int32)]
+        masks, draws = [], []
+        for part, choice in places:
+            assert part.round is not None
+            masks.append(part.round.masks[choice])
+            row = part.row
+            draws.append(Draw(row.sampling, row.seed, row.row_id, part.round.positions[choice]))
         choices = self.chooser.choices(found, masks, draws)
         mx.eval(choices, self.cache.state)
-        for (part, place), choice in zip(places, np.asarray(choices).tolist(), strict=True):
-            part.choices[place] = choice
+        for (part, choice), token_id in zip(places, np.asarray(choices).tolist(), strict=True):
+            part.choices[choice] = token_id
 
-    def _settle(self, part: _Part) -> None:
-        """Commit the choices, and forget the rejected tail of what was fed."""
-        if part.commit is None:
+    def _commit(self, part: _Part) -> None:
+        row = part.row
+        if part.round is None:
+            return
+        if part.commit is None and row.error is None:
             if -1 in part.choices:
-                part.row.error = ModelError(
+                row.error = ModelError(
                     "the model's output is not a number (NaN or infinite); its weights may be damaged, or "
                     "the numbers overflow in their precision"
                 )
                 return
             part.try_commit()
         if part.commit is not None:
-            num_rejected = len(part.round.feed) - part.commit.keep
-            if num_rejected:
-                self.cache.layout.trim(part.index, num_rejected)
-                part.row.num_rollbacks += 1
+            num_accepted = part.commit.keep - part.round.project[0] - 1
+            row.num_thrown_away += sum(choice > num_accepted for choice in part.open)
+
+    def _watch(self, parts: Sequence[_Part], hidden: mx.array | None) -> None:
+        """Note the logprobs of the tokens that this round has emitted."""
+        numbers: list[int] = []
+        token_ids: list[int] = []
+        num_top: list[int] = []
+        targets: list[tuple[BatchRow, int]] = []
+        first = 0
+        for part in parts:
+            row = part.row
+            at = {place: first + number for number, place in enumerate(part.wanted)}
+            first += len(part.wanted)
+            if row.watched is None or row.error is not None:
+                continue
+            num_asserted = part.num_known - part.begin
+            determined = set(range(len(part.choices))) - set(part.open)
+            for number, token_id in enumerate(row.planner.token_ids[part.num_emitted :]):
+                choice = number - num_asserted
+                place = part.begin - 1 + number if choice < 0 else part.place(choice)
+                if (choice < 0 or choice in determined) and not row.watched.of_determined:
+                    row.logprobs.append(None)
+                    continue
+                targets.append((row, len(row.logprobs)))
+                row.logprobs.append(None)
+                numbers.append(at[place])
+                token_ids.append(token_id)
+                num_top.append(row.watched.num_top)
+        if hidden is None or not numbers:
+            return
+        found = token_logprobs(self.model, hidden[mx.array(numbers, dtype=mx.int32)], token_ids, num_top)
+        for (row, position), logprob in zip(targets, found, strict=True):
+            row.logprobs[position] = logprob
+
+    def _settle(self, parts: Sequence[_Part]) -> None:
+        """Let the cache forget the rejected tails of what was fed."""
+        kept = {
+            part.index: part.num_again + part.commit.keep if part.commit is not None else len(part.feed)
+            for part in parts
+        }
+        rejecting = [part.row for part in parts if kept[part.index] < len(part.feed)]
+        begun = time.perf_counter()
+        again = self.cache.settle(kept)
+        elapsed = time.perf_counter() - begun
+        for row in rejecting:
+            row.num_rollbacks += 1
+            row.rollback_seconds += elapsed / len(rejecting)
+        for part in parts:
+            committed = part.feed[: kept[part.index]]
+            num_again = again.get(part.index, 0)
+            part.row.again = committed[:num_again]
+            part.row.held += committed[num_again:]
 
     def _leave(self) -> list[BatchRow]:
         done = []
@@ -198,10 +354,12 @@ class Batch:
             if row is not None and row.is_done:
                 done.append(row)
                 self.rows[index] = None
-                if row.error is None:
-                    self.cache.vacate(index)
-                else:
+                if row.error is not None:
                     self.cache.clear_row(index)
+                    continue
+                if self.prefixes is not None:
+                    self.prefixes.put_row(row.held, self.cache, index)
+                self.cache.vacate(index)
         return done
 
     def _resize(self, num_rows: int) -> None:

@@ -57,7 +57,7 @@ def test_a_worked_example_of_ones_own_stands_before_the_document():
 
 def test_the_shipped_examples_are_whole():
     messages = build_messages(SCHEMA, "DOC")
-    assert [message["role"] for message in messages] == ["system", *["user", "assistant"] * 3, "user"]
+    assert [message["role"] for message in messages] == ["system", *["user", "assistant"] * 4, "user"]
     for question, answer in zip(messages[1:-1:2], messages[2:-1:2], strict=True):
         for name in json.loads(answer["content"]):
             assert f"- {name} (" in question["content"]

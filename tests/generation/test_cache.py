@@ -5,14 +5,12 @@ from __future__ import annotations
 import tiny  # isort: skip (an optimised BLAS, before mlx is imported)
 
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlx_lm.models.cache import KVCache, RotatingKVCache
+from mlx_lm.models.cache import KVCache
 
-from fillengine.errors import ModelError
 from fillengine.generation.cache import RaggedCache
 from fillengine.generation.layout import Layout, Shapes
 from fillengine.generation.prompts import MAX_PROMPTS, PromptReader
@@ -24,18 +22,12 @@ TOKENS = st.integers(0, tiny.VOCABULARY - 1)
 
 
 def feed(cache, feeds, keeps):
-    """One pass; returns the logits of each row's own tokens."""
-    layout = cache.layout
-    num_tokens = layout.shapes.length(max(map(len, feeds)))
-    ids = np.zeros((len(feeds), num_tokens), np.int32)
-    for row, tokens in enumerate(feeds):
-        ids[row, : len(tokens)] = tokens
-    layout.begin(num_tokens)
-    logits = MODEL(mx.array(ids), cache=cache.layers)
-    layout.advance([len(tokens) for tokens in feeds])
-    for row, (tokens, keep) in enumerate(zip(feeds, keeps, strict=True)):
-        layout.trim(row, len(tokens) - keep)
-    return [np.asarray(logits[row, : len(tokens)]) for row, tokens in enumerate(feeds)]
+    """One round; returns the logits of each row's own tokens."""
+    wanted = [(row, place) for row, tokens in enumerate(feeds) for place in range(len(tokens))]
+    logits = cache.feed(MODEL, dict(enumerate(feeds)), wanted)
+    cache.settle(dict(enumerate(keeps)))
+    ends = np.cumsum([len(tokens) for tokens in feeds])[:-1]
+    return np.split(np.asarray(logits), ends)
 
 
 def plain(tokens):
@@ -123,8 +115,9 @@ def test_a_cache_grows_past_its_first_slots_without_losing_any():
 
 def test_one_query_of_rows_of_equal_length_needs_no_mask():
     layout = Layout(2, tiny.ROUNDED)
-    layout.advance([5, 5])
-    layout.begin(1)
+    layout.begin([5, 5])
+    layout.end()
+    layout.begin([1, 1])
     assert layout.mask(None, as_array=True) is None
     assert layout.offset == 5
     assert layout.width == 6
@@ -135,15 +128,17 @@ def test_widths_and_lengths_are_rounded_to_few_shapes():
     assert {shapes.length(num) for num in range(1, 65)} == {1, 2, 4, 8, 16, 32, 64}
     assert [shapes.width(num) for num in (1, 256, 257)] == [256, 256, 512]
     layout = Layout(2, shapes)
-    layout.advance([3, 300])
-    layout.begin(4)
+    layout.begin([3, 300])
+    layout.end()
+    layout.begin([3, 2], 4)
     assert layout.mask(None, as_array=False).shape == (2, 1, 4, 512)
 
 
 def test_a_window_hides_what_is_further_back():
     layout = Layout(2, tiny.EXACT)
-    layout.advance([1, 4])
-    layout.begin(2)
+    layout.begin([1, 4])
+    layout.end()
+    layout.begin([2, 2])
     seen = np.asarray(layout.mask(3, as_array=True))[:, 0].astype(int)
     assert seen[0].tolist() == [[1, 1, 0, 0, 0, 0], [1, 1, 1, 0, 0, 0]]
     assert seen[1].tolist() == [[0, 0, 1, 1, 1, 0], [0, 0, 0, 1, 1, 1]]
@@ -151,18 +146,10 @@ def test_a_window_hides_what_is_further_back():
 
 def test_more_than_a_row_holds_cannot_be_forgotten():
     layout = Layout(1, tiny.EXACT)
-    layout.advance([2])
+    layout.begin([2])
+    layout.end()
     with pytest.raises(ValueError, match="forget 3 of the 2 tokens"):
         layout.trim(0, 3)
-
-
-def test_a_kind_of_layer_that_cannot_be_rolled_back_is_named():
-    class Windowed(nn.Module):
-        def make_cache(self):
-            return [KVCache(), RotatingKVCache(max_size=8)]
-
-    with pytest.raises(ModelError, match=r"layer 1 of the model .* RotatingKVCache"):
-        RaggedCache.for_model(Windowed(), 1, tiny.EXACT)
 
 
 @settings(deadline=None, max_examples=15)

@@ -3,80 +3,26 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from typing import Literal
 
-import tiny  # isort: skip (an optimised BLAS, before mlx is imported)
+import tiny_engine  # isort: skip (an optimised BLAS, before mlx is imported)
 
 import pydantic
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx_lm.tokenizer_utils import TokenizerWrapper
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from tiny_engine import FORM, PLAIN, TinyForm, outcomes, tiny_tokenizer
 
-from fillengine.automata.nodes import Literal as Text
-from fillengine.automata.nodes import Pattern, Sequence, Template
-from fillengine.automata.regex import from_regex
 from fillengine.errors import BudgetTooSmall, ContextExceeded, FillError, ModelError
 from fillengine.generation.engine import Engine, Request
-from fillengine.generation.models import LoadedModel
 from fillengine.generation.sampling import Sampling
-
-END = "<|end|>"
-MERGES = [('"', ","), ("Ġ", '"'), ("a", "b"), ("n", "a"), (":", "Ġ"), ("{", '"')]
-CHAT = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant: "
-
-
-def tiny_tokenizer() -> TokenizerWrapper:
-    """Byte-level BPE: 256 bytes, a few merges, an end token."""
-    tokens = [*sorted(pre_tokenizers.ByteLevel.alphabet()), *(one + other for one, other in MERGES)]
-    inner = Tokenizer(models.BPE(vocab={token: number for number, token in enumerate(tokens)}, merges=MERGES))
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    inner.decoder = decoders.ByteLevel()
-    inner.add_special_tokens([END])
-    wrapped = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token=END, chat_template=CHAT)
-    return TokenizerWrapper(wrapped)
-
-
-class TinyForm:
-    """What the engine needs of a form."""
-
-    def __init__(self, *parts):
-        nodes = [Text(part) if isinstance(part, bytes) else Pattern(from_regex(part)) for part in parts]
-        self.template = Template(Sequence(tuple(nodes)))
-        self.regex = b"".join(re.escape(p) if isinstance(p, bytes) else p.encode() for p in parts)
-
-    def parse(self, text):
-        assert re.fullmatch(self.regex.decode(), text)
-        return {"read": text}
-
-
-FORM = TinyForm(
-    b'{"name": "',
-    "[a-d ]{1,12}",
-    b'", "kind": ',
-    '("on"|"off"|"once")',
-    b', "sum": ',
-    "[1-9][0-9]{0,3}",
-    b"}",
-)
-PLAIN = TinyForm("[a-z]{3,9}")
 
 
 @pytest.fixture(scope="module")
 def engine() -> Engine:
-    tokenizer = tiny_tokenizer()
-    model = tiny.tiny_llama(num_logits=len(tokenizer.get_vocab()) + 5)
-    return Engine(LoadedModel(model, tokenizer, "tiny", None, 200, frozenset()))
-
-
-def outcomes(engine, requests, batch_size):
-    found = list(engine.run(requests, batch_size=batch_size))
-    assert [index for index, _ in found] == list(range(len(found)))
-    return [outcome for _, outcome in found]
+    return tiny_engine.tiny_engine()
 
 
 @st.composite

@@ -107,10 +107,14 @@ def plain_decode(model, prompt, num_tokens, *, mask_after=mask_after, sampling=G
     return tokens, caches
 
 
+@dataclass(frozen=True)
 class Plan:
-    def __init__(self, feed, project, masks, positions, num_committed):
-        self.feed, self.project, self.masks, self.positions = feed, project, masks, positions
-        self.num_committed = num_committed
+    feed: list
+    project: list
+    masks: list
+    positions: list
+    num_known: int
+    draft: list
 
 
 class Done:
@@ -147,8 +151,8 @@ class ScriptedRow:
             feed.append(self.tokens[-1])
         if self.is_finished:
             return None
-        num_committed = len(feed)
-        project, masks = [num_committed - 1], [self.mask_after(self.tokens)]
+        num_known = len(feed)
+        project, masks = [num_known - 1], [self.mask_after(self.tokens)]
         ahead = list(self.tokens)
         for _ in range(min(self.num_drafted(), self.num_tokens - len(ahead) - 1)):
             ahead.append(self.guess(ahead))
@@ -156,11 +160,11 @@ class ScriptedRow:
             feed.append(ahead[-1])
             masks.append(self.mask_after(ahead))
         positions = [len(self.tokens) + place for place in range(len(project))]
-        return Plan(feed, project, masks, positions, num_committed)
+        return Plan(feed, project, masks, positions, num_known, feed[num_known:])
 
     def commit(self, round, choices):
         assert len(choices) == len(round.project)
-        keep = round.num_committed
+        keep = round.num_known
         for choice in choices:
             self.tokens.append(choice)
             if self.is_finished:
@@ -174,9 +178,9 @@ class ScriptedRow:
 class Bench:
     """A model with everything that a batch needs."""
 
-    def __init__(self, model, shapes=EXACT):
+    def __init__(self, model, shapes=EXACT, **options):
         self.model = split(model)
-        self.cache = RaggedCache.for_model(model, 1, shapes)
+        self.cache = RaggedCache.for_model(model, 1, shapes, **options)
         self.reader = PromptReader(self.model, self.cache)
 
     def batch(self) -> Batch:
