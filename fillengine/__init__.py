@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fillengine.errors import AutomatonTooLarge as AutomatonTooLarge
     from fillengine.errors import BudgetTooSmall as BudgetTooSmall
     from fillengine.errors import ContextExceeded as ContextExceeded
     from fillengine.errors import DocumentError as DocumentError
@@ -21,25 +22,30 @@ if TYPE_CHECKING:
     from fillengine.errors import FormError as FormError
     from fillengine.errors import InvalidForm as InvalidForm
     from fillengine.errors import ModelError as ModelError
+    from fillengine.errors import Stopped as Stopped
     from fillengine.errors import TokenRejected as TokenRejected
     from fillengine.errors import UnsatisfiableForm as UnsatisfiableForm
     from fillengine.errors import UnsupportedForm as UnsupportedForm
     from fillengine.errors import VocabularyError as VocabularyError
     from fillengine.extraction.engine import Engine as Engine
     from fillengine.extraction.engine import load as load
+    from fillengine.extraction.extract import ExtractionError as ExtractionError
+    from fillengine.extraction.filled import Filled as Filled
     from fillengine.extraction.filled import filled as filled
     from fillengine.fill import Constraint as Constraint
     from fillengine.fill import Guard as Guard
     from fillengine.fill import Session as Session
+    from fillengine.generation.service import Service as Service
     from fillengine.templates import Form as Form
+    from fillengine.templates import FormWarning as FormWarning
     from fillengine.templates import Verbatim as Verbatim
     from fillengine.templates import compile as compile
 
 __version__ = "0.1.0"
 
 _ERRORS = (
-    "BudgetTooSmall", "ContextExceeded", "DocumentError", "FillError", "FormError", "InvalidForm", "ModelError",
-    "TokenRejected", "UnsatisfiableForm", "UnsupportedForm", "VocabularyError",
+    "AutomatonTooLarge", "BudgetTooSmall", "ContextExceeded", "DocumentError", "FillError", "FormError", "InvalidForm",
+    "ModelError", "Stopped", "TokenRejected", "UnsatisfiableForm", "UnsupportedForm", "VocabularyError",
 )  # fmt: skip
 
 # Imported when first asked for: a schema is checked, and `--help` answers, without loading MLX.
@@ -47,11 +53,15 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(_ERRORS, "fillengine.errors"),
     "Engine": "fillengine.extraction.engine",
     "load": "fillengine.extraction.engine",
+    "ExtractionError": "fillengine.extraction.extract",
+    "Filled": "fillengine.extraction.filled",
     "filled": "fillengine.extraction.filled",
     "Constraint": "fillengine.fill",
     "Guard": "fillengine.fill",
     "Session": "fillengine.fill",
+    "Service": "fillengine.generation.service",
     "Form": "fillengine.templates",
+    "FormWarning": "fillengine.templates",
     "Verbatim": "fillengine.templates",
     "compile": "fillengine.templates",
 }
