@@ -32,17 +32,34 @@ class Costs(Protocol):
     def alphabet(self) -> bytes:
         """The bytes that stand alone as a token, sorted."""
 
+    @property
+    def reach(self) -> int:
+        """Bytes of the longest token."""
+
     def literal(self, text: bytes) -> list[int]:
         """For each offset 0..len(text): the fewest tokens that write the rest of `text` exactly."""
+
+    def begins(self, text: bytes) -> bool:
+        """Whether some token begins with `text`."""
+
+    def holds(self, text: bytes) -> bool:
+        """Whether `text` stands in some token."""
 
 
 class ByteCosts:
     """Every byte is a token: a cost is a number of bytes."""
 
     alphabet = bytes(range(256))
+    reach = 1
 
     def literal(self, text: bytes) -> list[int]:
         return list(range(len(text), -1, -1))
+
+    def begins(self, text: bytes) -> bool:
+        return len(text) <= 1
+
+    def holds(self, text: bytes) -> bool:
+        return len(text) <= 1
 
 
 class Leaf(Protocol):
@@ -54,6 +71,12 @@ class Leaf(Protocol):
 
     def next_bytes(self, q: Any) -> bytes:
         """The bytes that may come next, sorted."""
+
+    def can_go_on(self, q: Any) -> bool:
+        """Whether any byte may come next."""
+
+    def branches(self, q: Any) -> bool:
+        """Whether several bytes may come next, as far as that is known at a glance."""
 
     def cost(self, q: Any) -> int: ...
 
@@ -80,6 +103,12 @@ class LiteralLeaf:
 
     def next_bytes(self, q: int) -> bytes:
         return self.text[q : q + 1]
+
+    def can_go_on(self, q: int) -> bool:
+        return q < len(self.text)
+
+    def branches(self, q: int) -> bool:
+        return False
 
     def cost(self, q: int) -> int:
         if self._rests is None:
@@ -127,6 +156,12 @@ class DfaLeaf:
             found = self._next_bytes[q] = bytes(np.flatnonzero(self.dfa.next[q]).tolist())
         return found
 
+    def can_go_on(self, q: int) -> bool:
+        return not self._accept[q] or bool(self.next_bytes(q))
+
+    def branches(self, q: int) -> bool:
+        return len(self.next_bytes(q)) > 1
+
     def cost(self, q: int) -> int:
         return self._cost[q]
 
@@ -145,7 +180,7 @@ class CountedLeaf:
     State: (state of the DFA, characters that must still come, characters that may still come or None).
     """
 
-    __slots__ = ("__weakref__", "_boundary", "_is_free", "dfa", "lengths", "plain")
+    __slots__ = ("__weakref__", "_is_free", "boundary", "dfa", "lengths", "plain")
 
     def __init__(self, dfa: Dfa, costs: Costs) -> None:
         if dfa.boundary is None:
@@ -154,7 +189,7 @@ class CountedLeaf:
         self.plain = dfa_leaf(dfa, costs)
         self.lengths = Lengths(dfa)
         self._is_free = self.lengths.settled == 0
-        self._boundary: list[bool] = dfa.boundary.tolist()
+        self.boundary: list[bool] = dfa.boundary.tolist()
 
     def first(self, low: int, high: int | None) -> tuple[int, int, int | None] | None:
         start = self.plain.start
@@ -167,7 +202,7 @@ class CountedLeaf:
         after = self.plain.row(state)[byte]
         if not after:
             return None
-        if self._boundary[state] and not self.plain.is_accepting(after):
+        if self.boundary[state] and not self.plain.is_accepting(after):
             if high is not None:
                 if high == 0:
                     return None
@@ -188,7 +223,20 @@ class CountedLeaf:
         return self.plain.is_accepting(q[0]) and q[1] == 0
 
     def next_bytes(self, q: tuple[int, int, int | None]) -> bytes:
-        return bytes(b for b in self.plain.next_bytes(q[0]) if self.step(q, b) is not None)
+        options = self.plain.next_bytes(q[0])
+        if self._is_free:
+            if q[1] == 0 and (q[2] is None or q[2] > 0):
+                return options
+            if q[1] > 0 and not self.boundary[q[0]]:
+                return options
+        return bytes(b for b in options if self.step(q, b) is not None)
+
+    def can_go_on(self, q: tuple[int, int, int | None]) -> bool:
+        return not self.is_accepting(q) or bool(self.next_bytes(q))
+
+    def branches(self, q: tuple[int, int, int | None]) -> bool:
+        # The closing quote and what begins a character: one of them may be over.
+        return self._is_free and (q[2] is None or q[2] > 0) and len(self.plain.next_bytes(q[0])) > 2
 
     def cost(self, q: tuple[int, int, int | None]) -> int:
         state, low, high = q
@@ -243,6 +291,12 @@ class WordsLeaf:
     def next_bytes(self, q: tuple[int, int, int]) -> bytes:
         return bytes(self._children(q))
 
+    def can_go_on(self, q: tuple[int, int, int]) -> bool:
+        return bool(self._children(q))
+
+    def branches(self, q: tuple[int, int, int]) -> bool:
+        return len(self._children(q)) > 1
+
     def cost(self, q: tuple[int, int, int]) -> int:
         first, last, depth = q
         # Among very many words the shortest few are enough of a bound: any word that can be written is one.
@@ -250,6 +304,66 @@ class WordsLeaf:
         return min(self._costs.literal(word[depth:])[0] for word in candidates)
 
     def clamp(self, q: tuple[int, int, int], reach: int) -> tuple[int, int, int]:
+        return q
+
+
+class EntriesLeaf:
+    """The texts of the entries of an `Unordered`. State: (those that agree with what is written, bytes written).
+
+    Several may be whole at once, or one may begin another (numbers). The machine asks which are, since what
+    follows depends on it; so, as leaves go, this one never ends.
+    """
+
+    __slots__ = ("_costs", "texts")
+
+    def __init__(self, texts: tuple[bytes, ...], costs: Costs) -> None:
+        self.texts = texts
+        self._costs = costs
+
+    def step(self, q: tuple[tuple[int, ...], int], byte: int) -> tuple[tuple[int, ...], int] | None:
+        indexes, depth = q
+        texts = self.texts
+        left = tuple(i for i in indexes if len(texts[i]) > depth and texts[i][depth] == byte)
+        return (left, depth + 1) if left else None
+
+    def groups(self, q: tuple[tuple[int, ...], int]) -> dict[int, tuple[int, ...]]:
+        """The states that follow, by byte."""
+        indexes, depth = q
+        found: dict[int, list[int]] = {}
+        for index in indexes:
+            text = self.texts[index]
+            if len(text) > depth:
+                found.setdefault(text[depth], []).append(index)
+        return {byte: tuple(group) for byte, group in found.items()}
+
+    def whole(self, q: tuple[tuple[int, ...], int]) -> list[int]:
+        """The entries whose text is whole."""
+        return [index for index in q[0] if len(self.texts[index]) == q[1]]
+
+    def is_accepting(self, q: tuple[tuple[int, ...], int]) -> bool:
+        return False
+
+    def next_bytes(self, q: tuple[tuple[int, ...], int]) -> bytes:
+        depth = q[1]
+        return bytes(sorted({self.texts[i][depth] for i in q[0] if len(self.texts[i]) > depth}))
+
+    def can_go_on(self, q: tuple[tuple[int, ...], int]) -> bool:
+        return any(len(self.texts[i]) > q[1] for i in q[0])
+
+    def branches(self, q: tuple[tuple[int, ...], int]) -> bool:
+        indexes, depth = q
+        if len(indexes) == 1:
+            return False
+        first, last = self.texts[indexes[0]], self.texts[indexes[-1]]
+        return len(first) > depth and len(last) > depth and first[depth] != last[depth]
+
+    def cost(self, q: tuple[tuple[int, ...], int]) -> int:
+        return min(self.cost_of(index, q[1]) for index in q[0])
+
+    def cost_of(self, index: int, depth: int) -> int:
+        return self._costs.literal(self.texts[index])[depth]
+
+    def clamp(self, q: tuple[tuple[int, ...], int], reach: int) -> tuple[tuple[int, ...], int]:
         return q
 
 

@@ -11,77 +11,32 @@ Looking ahead, rolling back and forking are assignments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from fillengine.automata.leaf import INFINITE, ByteCosts, Costs, Leaf, LiteralLeaf, leaf_of
-from fillengine.automata.nodes import Choice, Literal, Node, Pattern, Repeat, Rule, Sequence, Template, Words
+from fillengine.automata.fresh import FreshLeaf, fresh_leaf
+from fillengine.automata.leaf import INFINITE, ByteCosts, Costs, EntriesLeaf, LiteralLeaf, leaf_of
+from fillengine.automata.lockstep import LockstepLeaf
+from fillengine.automata.node_costs import NodeCosts
+from fillengine.automata.nodes import (
+    Choice,
+    Except,
+    Fresh,
+    Literal,
+    Node,
+    Pattern,
+    Repeat,
+    Rule,
+    Sequence,
+    Template,
+    Unordered,
+    Words,
+)
+from fillengine.automata.state import Bytes, Configuration, Frame, Members, Spot, State, Work
 from fillengine.errors import UnsatisfiableForm
 
 MAX_STATES = 200_000
 """States that one machine remembers (some 500 bytes each). Past it the memory is emptied and filled anew."""
-
-
-class Frame:
-    """One entry of a stack: what follows when the node above it is finished.
-
-    For a Sequence `count` is the index of the next item. For a Repeat `count` items must still come and `room`
-    may (None: no bound).
-    """
-
-    __slots__ = ("clamped", "cost", "count", "node", "parent", "resumed", "room")
-
-    def __init__(self, node: Sequence | Repeat, count: int, room: int | None, parent: Frame | None) -> None:
-        self.node = node
-        self.count = count
-        self.room = room
-        self.parent = parent
-        self.cost: int | None = None
-        self.clamped: Frame | None = None
-        self.resumed: State | None = None
-
-
-class Spot:
-    """A leaf node of the template together with its automaton."""
-
-    __slots__ = ("leaf", "node", "start")
-
-    def __init__(self, node: Literal | Pattern | Words, leaf: Leaf, start: Hashable | None) -> None:
-        self.node = node
-        self.leaf = leaf
-        self.start = start
-
-
-Configuration = tuple[Spot, Any, "Frame | None"]
-
-
-class State:
-    """A set of configurations. Compare by identity: the machine gives one object for one set."""
-
-    __slots__ = ("_bytes", "_clamped", "_cost", "_forced", "_next", "configurations", "is_accepting")
-
-    def __init__(self, configurations: tuple[Configuration, ...], *, is_accepting: bool) -> None:
-        self.configurations = configurations
-        self.is_accepting = is_accepting
-        self._cost: int | None = None
-        self._next: dict[int, State | None] = {}
-        self._bytes: bytes | None = None
-        self._forced: tuple[bytes, State] | None = None
-        self._clamped: State | None = None
-
-    @property
-    def is_final(self) -> bool:
-        """The text is whole and nothing may follow."""
-        return self.is_accepting and not self.configurations
-
-    def next_bytes(self) -> bytes:
-        """The bytes that may come next, sorted."""
-        if self._bytes is None:
-            found: set[int] = set()
-            for spot, q, _frame in self.configurations:
-                found.update(spot.leaf.next_bytes(q))
-            self._bytes = bytes(sorted(found))
-        return self._bytes
 
 
 class Machine:
@@ -95,16 +50,18 @@ class Machine:
         self._costs: Costs = costs if costs is not None else ByteCosts()
         self._spots: dict[Node, Spot] = {}
         self._items: dict[Repeat, Sequence] = {}
-        self._frames: dict[tuple[Node, int, int | None, Frame | None], Frame] = {}
+        self._frames: dict[tuple[Node, int, int | None, Frame | None, Members | None], Frame] = {}
         self._states: dict[tuple[frozenset[Configuration], bool], State] = {}
+        self._required_bits: dict[Unordered, int] = {}
+        self._writable_bits: dict[Unordered, int] = {}
         self._in_tokens: NodeCosts | None = None
         if len(self._costs.alphabet) == 256:
-            self._finite = NodeCosts(template, self._fewest_bytes)
+            self._finite = NodeCosts(template, self._fewest_bytes, len)
         else:
             self._finite = self._token_costs()
         if self._finite.of(template.root) >= INFINITE:
             raise UnsatisfiableForm("no text fits this form")
-        self.start: State = self._closed([(template.root, None)])
+        self.start: State = self._close([(template.root, None)], [])
 
     def step(self, state: State, byte: int) -> State | None:
         """The state after one more byte; None where no text goes on so. `state` is unchanged."""
@@ -112,18 +69,20 @@ class Machine:
             return state._next[byte]
         except KeyError:
             pass
-        work: list[Frame | None] = []
+        work: list[Work] = []
         kept: list[Configuration] = []
         for spot, q, frame in state.configurations:
             leaf = spot.leaf
             after = leaf.step(q, byte)
             if after is None:
                 continue
-            if leaf.is_accepting(after):
-                work.append(frame)
-            if leaf.next_bytes(after):
+            if isinstance(leaf, EntriesLeaf):
+                work += self._entered(leaf, after, frame)
+            elif leaf.is_accepting(after):
+                work.append((None, self._with_key(frame, after) if isinstance(leaf, FreshLeaf) else frame))
+            if leaf.can_go_on(after):
                 kept.append((spot, after, frame))
-        following = self._resumed(work, kept) if work or kept else None
+        following = self._close(work, kept) if work or kept else None
         state._next[byte] = following
         return following
 
@@ -149,11 +108,11 @@ class Machine:
                         data += spot.leaf.text[q:]
                         current = self.after(frame)
                         continue
-                following = current.next_bytes()
-                if len(following) != 1:
+                byte = current.only_byte()
+                if byte is None:
                     break
-                data += following
-                after = self.step(current, following[0])
+                data.append(byte)
+                after = self.step(current, byte)
                 assert after is not None
                 current = after
             state._forced = (bytes(data), current)
@@ -169,13 +128,13 @@ class Machine:
         if frame is None:
             return self._state([], is_accepting=True)
         if frame.resumed is None:
-            frame.resumed = self._resumed([frame], [])
+            frame.resumed = self._close([(None, frame)], [])
         return frame.resumed
 
     def clamped(self, state: State, reach: int) -> State:
         """A state that behaves as `state` does for the next `reach` bytes, with counters cut to what matters.
 
-        Always called with the same `reach` (the longest token) for one machine.
+        Always called with the same `reach` (the longest token: `Costs.reach`) for one machine.
         """
         if state._clamped is None:
             cut = [
@@ -193,9 +152,45 @@ class Machine:
         if state._cost is None:
             cost = 0 if state.is_accepting else INFINITE
             for spot, q, frame in state.configurations:
-                cost = min(cost, spot.leaf.cost(q) + self.frame_cost(frame))
+                if isinstance(spot.leaf, EntriesLeaf):
+                    cost = min(cost, self._entries_cost(spot.leaf, q, frame))
+                else:
+                    cost = min(cost, spot.leaf.cost(q) + self.frame_cost(frame))
             state._cost = cost
         return state._cost
+
+    def _entries_cost(self, leaf: EntriesLeaf, q: Any, frame: Frame | None) -> int:
+        """The cheapest way on from the texts of entries."""
+        assert frame is not None
+        node, members = frame.node, frame.members
+        assert isinstance(node, Unordered)
+        assert members is not None
+        costs = self._token_costs()
+        below = self.frame_cost(frame.parent)
+        written = members.written()
+        best = INFINITE
+        for index in q[0]:
+            rest = node.entries[index].rest
+            cost = leaf.cost_of(index, q[1]) + (0 if rest is None else costs.of(rest))
+            best = min(best, cost + below + costs.rest(node, frame.count | 1 << index, written))
+        return best
+
+    def worst_entry(self, q: Any, frame: Frame) -> int:
+        """The most that can be left behind one more byte of some entries, `frame_cost(frame)` apart."""
+        node, members, costs = frame.node, frame.members, self._token_costs()
+        assert isinstance(node, Unordered)
+        assert members is not None
+        leaf = self._spot(node).leaf
+        assert isinstance(leaf, EntriesLeaf)
+        written = members.written()
+        worst = 0
+        for index in q[0]:
+            rest = node.entries[index].rest
+            lengths = range(q[1] + 1, len(leaf.texts[index]) + 1)
+            inside = [cost for cost in (leaf.cost_of(index, depth) for depth in lengths) if cost < INFINITE]
+            behind = costs.rest(node, frame.count | 1 << index, written)
+            worst = max(worst, max(inside, default=0) + (0 if rest is None else costs.of(rest)) + behind)
+        return worst - costs.rest(node, frame.count, members)
 
     def frame_cost(self, frame: Frame | None) -> int:
         """Upper bound on the tokens that finish everything from `frame` to the end of the text."""
@@ -210,20 +205,20 @@ class Machine:
                 current = current.parent
             below = current.cost if current is not None and current.cost is not None else 0
             for entry in reversed(missing):
-                below = entry.cost = min(INFINITE, below + costs.rest(entry.node, entry.count))
+                below = entry.cost = min(INFINITE, below + costs.rest(entry.node, entry.count, entry.members))
         assert frame.cost is not None
         return frame.cost
 
     def _token_costs(self) -> NodeCosts:
         if self._in_tokens is None:
-            self._in_tokens = NodeCosts(self.template, self._fewest_tokens)
+            self._in_tokens = NodeCosts(self.template, self._fewest_tokens, lambda text: self._costs.literal(text)[0])
         return self._in_tokens
 
-    def _fewest_tokens(self, node: Literal | Pattern | Words) -> int:
+    def _fewest_tokens(self, node: Bytes) -> int:
         spot = self._spot(node)
         return INFINITE if spot.start is None else spot.leaf.cost(spot.start)
 
-    def _fewest_bytes(self, node: Literal | Pattern | Words) -> int:
+    def _fewest_bytes(self, node: Bytes) -> int:
         """As `_fewest_tokens`, cheaper: every text takes no fewer bytes than tokens, and only finiteness matters."""
         if isinstance(node, Literal):
             return len(node.text)
@@ -244,25 +239,88 @@ class Machine:
             for entry in reversed(missing):
                 parent = entry.parent.clamped if entry.parent is not None else None
                 count, room = entry.count, entry.room
+                members = entry.members
+                if members is not None:
+                    members = self._clamped_members(entry.node, members)
                 if isinstance(entry.node, Repeat):
                     # Every item takes a byte at least.
                     count = min(count, reach + 1)
                     room = None if room is None or room > 2 * reach + 2 else room
-                entry.clamped = self._frame(entry.node, count, room, parent)
+                entry.clamped = self._frame(entry.node, count, room, parent, members)
         return frame.clamped
 
-    def _spot(self, node: Literal | Pattern | Words) -> Spot:
+    def _clamped_members(self, node: Node, members: Members) -> Members:
+        assert isinstance(node, Unordered)
+        words = members.words
+        if words:
+            kept: frozenset[bytes] = frozenset()
+            for other in node.others:
+                kept |= self._fresh_leaf(other.key).kept(words)
+            words = kept
+        # Behind a key that is being written stands one word more, which a clamped state does not know.
+        return members._replace(words=words, is_sealed=members.is_sealed or members.key is not None)
+
+    def _with_key(self, frame: Frame | None, q: Any) -> Frame | None:
+        """The frame of a member whose key is written."""
+        assert frame is not None
+        assert frame.members is not None
+        members = frame.members
+        if q.text is not None:
+            members = members._replace(words=members.words | {q.text})
+        return self._frame(frame.node, frame.count, frame.room, frame.parent, members)
+
+    def _fresh_leaf(self, node: Fresh) -> FreshLeaf:
+        leaf = self._spot(node).leaf
+        assert isinstance(leaf, FreshLeaf)
+        return leaf
+
+    def _spot(self, node: Bytes) -> Spot:
         spot = self._spots.get(node)
-        if spot is None:
+        if spot is None and isinstance(node, Unordered):
+            texts = tuple(entry.text for entry in node.entries)
+            spot = self._spots[node] = Spot(node, EntriesLeaf(texts, self._costs), None)
+        elif spot is None and isinstance(node, Except):
+            spot = self._spots[node] = self._lockstep(node)
+        elif spot is None and isinstance(node, Fresh):
+            if isinstance(node.base, Except):
+                below = self._spot(node.base)
+                base, start = below.leaf, below.start
+            else:
+                base, start = leaf_of(node.base, self._costs)  # type: ignore[arg-type]
+            fresh = fresh_leaf(base, start, node.excluded, self._costs)
+            spot = self._spots[node] = Spot(node, fresh, fresh.begin(frozenset(), is_sealed=False))
+        elif spot is None:
+            assert isinstance(node, Literal | Pattern | Words)
             leaf, start = leaf_of(node, self._costs)
             spot = self._spots[node] = Spot(node, leaf, start)
         return spot
 
-    def _frame(self, node: Sequence | Repeat, count: int, room: int | None, parent: Frame | None) -> Frame:
-        key = (node, count, room, parent)
+    def _lockstep(self, node: Except) -> Spot:
+        others = []
+        try:
+            base = Machine(Template(node.base, node.rules), self._costs)
+        except UnsatisfiableForm:
+            return Spot(node, LiteralLeaf(b"", self._costs), None)
+        for without in node.without:
+            try:
+                others.append(Machine(Template(without, node.rules), self._costs))
+            except UnsatisfiableForm:
+                continue  # nothing is excluded
+        leaf = LockstepLeaf(base, tuple(others), self._costs.reach)
+        return Spot(node, leaf, leaf.start)
+
+    def _frame(
+        self,
+        node: Sequence | Repeat | Unordered,
+        count: int,
+        room: int | None,
+        parent: Frame | None,
+        members: Members | None = None,
+    ) -> Frame:
+        key = (node, count, room, parent, members)
         frame = self._frames.get(key)
         if frame is None:
-            frame = self._frames[key] = Frame(node, count, room, parent)
+            frame = self._frames[key] = Frame(node, count, room, parent, members)
         return frame
 
     def _state(self, configurations: list[Configuration], *, is_accepting: bool) -> State:
@@ -284,17 +342,10 @@ class Machine:
         self._states.clear()
         self._frames.clear()
 
-    def _resumed(self, frames: list[Frame | None], kept: list[Configuration]) -> State:
-        work: list[tuple[Node | None, Frame | None]] = [(None, frame) for frame in frames]
-        return self._close(work, kept)
-
-    def _closed(self, work: list[tuple[Node, Frame | None]]) -> State:
-        return self._close(list(work), [])
-
-    def _close(self, work: list[tuple[Node | None, Frame | None]], configurations: list[Configuration]) -> State:
+    def _close(self, work: list[Work], configurations: list[Configuration]) -> State:
         """Follow everything that takes no byte. A work item (None, frame) resumes the frame."""
         is_accepting = False
-        seen: set[tuple[Node | None, Frame | None]] = set()
+        seen: set[Work] = set()
         while work:
             item = work.pop()
             if item in seen:
@@ -306,13 +357,34 @@ class Machine:
                     is_accepting = True
                 else:
                     work.extend(self._continuations(frame))
-            elif isinstance(node, Literal | Pattern | Words):
+            elif isinstance(node, Fresh):
+                assert frame is not None
+                assert frame.members is not None
+                spot = self._spot(node)
+                leaf = self._fresh_leaf(node)
+                start = leaf.begin(frame.members.words, is_sealed=frame.members.is_sealed)
+                if start is not None:
+                    configurations.append((spot, start, frame))
+            elif isinstance(node, Unordered) and _is_due(node, frame):
+                assert frame is not None
+                # Its entries, behind the comma.
+                indexes = self._open_entries(frame)
+                if indexes:
+                    configurations.append((self._spot(node), (indexes, 0), frame))
+            elif isinstance(node, Unordered):
+                first = self._frame(node, 0, None, frame, Members())
+                if node.low == 0 and not any(entry.is_required for entry in node.entries):
+                    work.append((node.empty, frame))
+                if self._can_go_on(first):
+                    due = self._frame(node, 0, None, frame, Members(is_due=True))
+                    work.append((node.lead, due))
+            elif isinstance(node, Literal | Pattern | Words | Except):
                 spot = self._spot(node)
                 if spot.start is None:
                     continue
                 if spot.leaf.is_accepting(spot.start):
                     work.append((None, frame))
-                if spot.leaf.next_bytes(spot.start):
+                if spot.leaf.can_go_on(spot.start):
                     configurations.append((spot, spot.start, frame))
             elif isinstance(node, Choice):
                 work.extend((option, frame) for option in node.options if self._finite.of(option) < INFINITE)
@@ -328,7 +400,7 @@ class Machine:
                     work.append((node.item, self._frame(node, max(node.low - 1, 0), room, frame)))
         return self._state(configurations, is_accepting=is_accepting)
 
-    def _item(self, node: Sequence, index: int, parent: Frame | None) -> tuple[Node | None, Frame | None]:
+    def _item(self, node: Sequence, index: int, parent: Frame | None) -> Work:
         if index == len(node.items):
             return (None, parent)
         # The last item leaves no frame of its own, so tail recursion does not deepen the stack.
@@ -341,10 +413,13 @@ class Machine:
             self._items[node] = Sequence((node.item,))
         return self._items[node]
 
-    def _continuations(self, frame: Frame) -> Iterator[tuple[Node | None, Frame | None]]:
+    def _continuations(self, frame: Frame) -> Iterator[Work]:
         node = frame.node
         if isinstance(node, Sequence):
             yield self._item(node, frame.count, frame.parent)
+            return
+        if isinstance(node, Unordered):
+            yield from self._members(frame, node)
             return
         if frame.count == 0:
             yield (None, frame.parent)
@@ -356,84 +431,115 @@ class Machine:
             else:
                 yield (node.separator, self._frame(self._item_of(node), 0, None, following))
 
+    def _members(self, frame: Frame, node: Unordered) -> Iterator[Work]:
+        """What follows a member, a key or a comma of an Unordered."""
+        members = frame.members
+        assert members is not None
+        if members.key is not None:
+            rest = node.others[members.key].rest
+            behind = self._frame(node, frame.count, None, frame.parent, members._replace(key=None))
+            if rest is not None:
+                yield rest, behind
+            else:
+                yield None, behind
+        elif members.is_due:
+            if node.entries:
+                yield node, frame
+            if not self._is_tight(frame):
+                costs = self._finite
+                cap = max(node.low, (node.high or 0) + 1, 1)
+                num_others = min(members.num_others + 1, cap)
+                for index, other in enumerate(node.others):
+                    if other.rest is None or costs.of(other.rest) < INFINITE:
+                        begun = members.begun(index, num_others)
+                        yield other.key, self._frame(node, frame.count, None, frame.parent, begun)
+        else:
+            number = frame.count.bit_count() + members.num_others
+            if number >= node.low and not self._num_missing(frame):
+                yield node.end, frame.parent
+            if self._can_go_on(frame):
+                yield node.comma, self._frame(node, frame.count, None, frame.parent, members._replace(is_due=True))
 
-class NodeCosts:
-    """What it costs at least to write a node, by fixed point over the recursion. `leaf` gives the leaves' cost.
+    def _open_entries(self, frame: Frame) -> tuple[int, ...]:
+        """The entries that may come next."""
+        node, count = frame.node, frame.count
+        assert isinstance(node, Unordered)
+        allowed = self._writable(node) & ~count
+        if self._is_tight(frame):
+            allowed &= self._required(node)
+        return tuple(index for index in range(allowed.bit_length()) if allowed >> index & 1)
 
-    Knuth, "A generalization of Dijkstra's algorithm" (1977), is the quick way; templates are small enough for
-    plain iteration, which needs as many sweeps as the shortest text nests rules.
-    """
+    def _writable(self, node: Unordered) -> int:
+        """The entries that can be finished, as bits."""
+        bits = self._writable_bits.get(node)
+        if bits is None:
+            finite = self._finite.of
+            bits = sum(
+                1 << index
+                for index, entry in enumerate(node.entries)
+                if entry.rest is None or finite(entry.rest) < INFINITE
+            )
+            self._writable_bits[node] = bits
+        return bits
 
-    def __init__(self, template: Template, leaf: Callable[[Literal | Pattern | Words], int]) -> None:
-        self._leaf = leaf
-        self._rules = template.rules
-        self._cost: dict[Node, int] = {}
-        self._rests: dict[Sequence, list[int]] = {}
-        rule_costs = dict.fromkeys(template.rules, INFINITE)
-        while True:
-            self._rule_costs = rule_costs
-            self._cost.clear()
-            found = {name: self.of(node) for name, node in template.rules.items()}
-            if found == rule_costs:
-                break
-            rule_costs = found
+    def _entered(self, leaf: EntriesLeaf, q: Any, frame: Frame | None) -> list[Work]:
+        """What follows the entries whose text is whole."""
+        assert frame is not None
+        return [self.entry(frame, index) for index in leaf.whole(q)]
 
-    def of(self, node: Node) -> int:
-        cost = self._cost.get(node)
-        if cost is None:
-            cost = self._fill(node)
-        return cost
+    def entry(self, frame: Frame, index: int) -> Work:
+        """What follows the text of an entry: its rest, and the frame behind it."""
+        node, members = frame.node, frame.members
+        assert isinstance(node, Unordered)
+        assert members is not None
+        written = members.written()
+        return node.entries[index].rest, self._frame(node, frame.count | 1 << index, None, frame.parent, written)
 
-    def rest(self, node: Sequence | Repeat, count: int) -> int:
-        """What a frame of this node with this count still costs."""
-        if isinstance(node, Repeat):
-            return min(INFINITE, count * self._round(node)) if count else 0
-        rests = self._rests.get(node)
-        if rests is None:
-            rests = [0]
-            for item in reversed(node.items):
-                rests.append(min(INFINITE, rests[-1] + self.of(item)))
-            rests.reverse()
-            self._rests[node] = rests
-        return rests[count]
+    def after_entry(self, frame: Frame, index: int) -> State:
+        """The state behind the text of an entry."""
+        return self._close([self.entry(frame, index)], [])
 
-    def _round(self, node: Repeat) -> int:
-        return self.of(node.item) + (self.of(node.separator) if node.separator is not None else 0)
+    def _is_tight(self, frame: Frame) -> bool:
+        """Only required entries fit in what is left of the upper bound."""
+        node, members = frame.node, frame.members
+        assert isinstance(node, Unordered)
+        assert members is not None
+        number = frame.count.bit_count() + members.num_others
+        return node.high is not None and number + self._num_missing(frame) >= node.high
 
-    def _fill(self, root: Node) -> int:
-        """Children first, without Python's stack: nesting may be deep."""
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in self._cost:
-                stack.pop()
-                continue
-            missing = [child for child in self._children(node) if child not in self._cost]
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            self._cost[node] = min(INFINITE, self._combined(node))
-        return self._cost[root]
+    def _num_missing(self, frame: Frame) -> int:
+        """Required entries that are not written yet."""
+        node = frame.node
+        assert isinstance(node, Unordered)
+        return (self._required(node) & ~frame.count).bit_count()
 
-    def _children(self, node: Node) -> tuple[Node, ...]:
-        if isinstance(node, Sequence):
-            return node.items
-        if isinstance(node, Choice):
-            return node.options
-        if isinstance(node, Repeat):
-            return (node.item,) if node.separator is None else (node.item, node.separator)
-        return ()
+    def _required(self, node: Unordered) -> int:
+        bits = self._required_bits.get(node)
+        if bits is None:
+            bits = sum(1 << index for index, entry in enumerate(node.entries) if entry.is_required)
+            self._required_bits[node] = bits
+        return bits
 
-    def _combined(self, node: Node) -> int:
-        if isinstance(node, Sequence):
-            return sum(self._cost[item] for item in node.items)
-        if isinstance(node, Choice):
-            return min((self._cost[option] for option in node.options), default=INFINITE)
-        if isinstance(node, Rule):
-            return self._rule_costs[node.name]
-        if isinstance(node, Repeat):
-            if node.low == 0:
-                return 0
-            return self._cost[node.item] + (node.low - 1) * self._round(node)
-        return self._leaf(node)
+    def _can_go_on(self, frame: Frame) -> bool:
+        """Whether one more member can be written."""
+        node, members = frame.node, frame.members
+        assert isinstance(node, Unordered)
+        assert members is not None
+        number, missing = frame.count.bit_count() + members.num_others, self._num_missing(frame)
+        if node.high is not None and number >= node.high:
+            return False
+        if missing:
+            return True
+        if self._writable(node) & ~frame.count:
+            return True
+        costs = self._finite
+        return any(
+            (other.rest is None or costs.of(other.rest) < INFINITE)
+            and self._fresh_leaf(other.key).begin(members.words, is_sealed=members.is_sealed) is not None
+            for other in node.others
+        )
+
+
+def _is_due(node: Unordered, frame: Frame | None) -> bool:
+    """Whether a member of this node must come, rather than such a node within a member of itself."""
+    return frame is not None and frame.node is node and frame.members is not None and frame.members.is_due

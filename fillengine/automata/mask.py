@@ -11,24 +11,18 @@ characters has one mask for all positions that are far from the end.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
-from fillengine.automata.leaf import INFINITE, CountedLeaf, DfaLeaf, Leaf, LiteralLeaf
-from fillengine.automata.machine import Frame, Machine, State
+from fillengine.automata.leaf import INFINITE, EntriesLeaf, LiteralLeaf
+from fillengine.automata.leaf_mask import LeafMask, LeafMasks, set_bits
+from fillengine.automata.machine import Machine
+from fillengine.automata.state import Frame, State
 from fillengine.automata.trie import TrieNode
-from fillengine.automata.vocabulary import Vocabulary
 
 MAX_MASKS = 4_096
 """Masks that one form remembers (a mask of 49,152 tokens takes 6 KiB). Past it the memory is emptied."""
-
-MAX_LEAF_MASKS = 8_192
-"""Leaf masks that one vocabulary remembers for all forms. Past it the memory is emptied."""
-
-NARROW_STEPS = 400
-"""A walk over objects that takes more steps than this starts anew with numpy, level by level."""
 
 
 class Mask:
@@ -67,150 +61,20 @@ class Mask:
         return np.flatnonzero(self.unpacked(size))
 
 
-class LeafMask:
-    """The tokens below a trie node that stay in a leaf.
+class _Entries:
+    """The entries that may be being written behind a token."""
 
-    bits   uint32[num_words]
-    leaf   the leaf itself
-    ends   its states in which such tokens end
-    exit   the trie below all places where the leaf may end and tokens go on (None: there are none)
-    """
+    __slots__ = ("_frame", "_machine", "_q")
 
-    __slots__ = ("bits", "ends", "exit", "leaf")
-
-    def __init__(self, bits: np.ndarray, leaf: Leaf, ends: list[Any], exit_node: TrieNode | None) -> None:
-        self.bits = bits
-        self.leaf = leaf
-        self.ends = ends
-        self.exit = exit_node
+    def __init__(self, machine: Machine, q: Any, frame: Frame) -> None:
+        self._machine, self._q, self._frame = machine, q, frame
 
     def worst_cost(self) -> int:
-        """The most that finishing the leaf can cost after one of the tokens."""
-        return max(map(self.leaf.cost, self.ends), default=0)
+        return self._machine.worst_entry(self._q, self._frame)
 
 
-Part = tuple["LeafMask | LiteralLeaf", "Frame | None"]
+Part = tuple["LeafMask | LiteralLeaf | _Entries", "Frame | None"]
 """What a mask is made of, with what follows behind it."""
-
-
-class LeafMasks:
-    """The leaf masks of one vocabulary."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.vocabulary = vocabulary
-        self._is_complete = len(vocabulary.alphabet) == 256
-        self._cache: dict[tuple[Leaf, Hashable, TrieNode], LeafMask] = {}
-
-    def of(self, leaf: Leaf, q: Any, node: TrieNode) -> LeafMask:
-        """The tokens below `node` that stay in `leaf`, which is in state `q`."""
-        if isinstance(leaf, CountedLeaf) and q[1] == 0 and q[2] is None:
-            leaf, q = leaf.plain, q[0]
-        key = (leaf, q, node)
-        found = self._cache.get(key)
-        if found is None:
-            if len(self._cache) >= MAX_LEAF_MASKS:
-                self._cache.clear()
-            found = self._cache[key] = self._compute(leaf, q, node)
-        return found
-
-    def _compute(self, leaf: Leaf, q: Any, node: TrieNode) -> LeafMask:
-        if isinstance(leaf, DfaLeaf | CountedLeaf):
-            if len(leaf.next_bytes(q)) <= 16 or len(node.children) <= 16:
-                found = self._narrow(leaf, q, node, NARROW_STEPS)
-                if found is not None:
-                    return found
-            return self._wide(leaf, q, node)
-        found = self._narrow(leaf, q, node, INFINITE)
-        assert found is not None
-        return found
-
-    def _narrow(self, leaf: Leaf, q: Any, node: TrieNode, max_steps: int) -> LeafMask | None:
-        """Walk leaf and trie together, object by object; None where that takes too many steps."""
-        ids: list[int] = []
-        ends: set[Any] = set()
-        exits: list[int] = []
-        work = [(q, node)]
-        steps = 0
-        while work:
-            q, node = work.pop()
-            children = node.children
-            for byte in leaf.next_bytes(q):
-                child = children.get(byte)
-                if child is None:
-                    continue
-                steps += 1
-                after = leaf.step(q, byte)
-                if after is None:
-                    continue
-                if child.ids and (self._is_complete or leaf.cost(after) < INFINITE):
-                    ids += child.ids
-                    ends.add(after)
-                if child.children:
-                    if leaf.is_accepting(after):
-                        exits += child.members
-                    work.append((after, child))
-            if steps > max_steps:
-                return None
-        bits = np.zeros(self.vocabulary.num_words, dtype=np.uint32)
-        _set_bits(bits, ids)
-        return LeafMask(bits, leaf, list(ends), self._exit(exits))
-
-    def _wide(self, leaf: DfaLeaf | CountedLeaf, q: Any, node: TrieNode) -> LeafMask:
-        """Walk whole levels of the trie at once."""
-        trie = self.vocabulary.trie
-        plain = leaf.plain if isinstance(leaf, CountedLeaf) else leaf
-        table = plain.dfa.next
-        members = np.array(node.members, dtype=np.int64)
-        states = np.full(len(members), q[0] if isinstance(leaf, CountedLeaf) else q, dtype=np.int32)
-        counts = np.zeros(len(members), dtype=np.int32)
-        levels: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        while len(members):
-            members, parent = trie.children(members)
-            before = states[parent]
-            states = table[before, trie.byte[members]]
-            counts = counts[parent]
-            alive = states != 0
-            if isinstance(leaf, CountedLeaf):
-                assert leaf.dfa.boundary is not None
-                counts = counts + (leaf.dfa.boundary[before] & ~leaf.dfa.accept[states])
-                alive &= self._can_finish(leaf, q, states, counts)
-            members, states, counts = members[alive], states[alive], counts[alive]
-            levels.append((members, states, counts))
-        nodes = np.concatenate([level[0] for level in levels])
-        states = np.concatenate([level[1] for level in levels])
-        counts = np.concatenate([level[2] for level in levels])
-        accepting = plain.dfa.accept[states]
-        if isinstance(leaf, CountedLeaf):
-            accepting = accepting & (counts >= q[1])
-        exits = nodes[accepting & (trie.count[nodes] > 0)]
-        written = trie.ids_count[nodes] > 0
-        if not self._is_complete:
-            written &= np.array(plain.costs)[states] < INFINITE
-        bits = np.zeros(self.vocabulary.num_words, dtype=np.uint32)
-        _set_bits(bits, trie.token_ids(nodes[written]))
-        ends: list[Any]
-        if isinstance(leaf, CountedLeaf):
-            pairs = np.unique(np.stack([states[written], counts[written]]), axis=1)
-            ends = [self._counted(q, state, count) for state, count in pairs.T.tolist()]
-        else:
-            ends = np.unique(states[written]).tolist()
-        return LeafMask(bits, leaf, ends, self._exit(exits.tolist()))
-
-    def _can_finish(self, leaf: CountedLeaf, q: Any, states: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        pairs = states.astype(np.int64) << 32 | counts
-        unique, inverse = np.unique(pairs, return_inverse=True)
-        answers = np.zeros(len(unique), dtype=bool)
-        for index, pair in enumerate(unique.tolist()):
-            state, low, high = self._counted(q, pair >> 32, pair & 0xFFFFFFFF)
-            answers[index] = state != 0 and (high is None or high >= 0) and leaf.can_finish(state, low, high)
-        return answers[inverse]
-
-    @staticmethod
-    def _counted(q: Any, state: int, count: int) -> tuple[int, int, int | None]:
-        return (state, max(q[1] - count, 0), None if q[2] is None else q[2] - count)
-
-    def _exit(self, members: list[int]) -> TrieNode | None:
-        return TrieNode(self.vocabulary.trie, tuple(members)) if members else None
 
 
 class Masks:
@@ -263,7 +127,7 @@ class Masks:
         if len(kept) == 1:
             return self.single(kept[0])
         bits = np.zeros(vocabulary.num_words, dtype=np.uint32)
-        _set_bits(bits, kept)
+        set_bits(bits, kept)
         return Mask(bits, None, vocabulary.num_words)
 
     def _entry(self, state: State) -> tuple[Mask, list[Part]]:
@@ -292,6 +156,15 @@ class Masks:
                 if isinstance(leaf, LiteralLeaf):
                     parts.append((leaf, frame))
                     below = self._descend(leaf, q, node, ids)
+                elif isinstance(leaf, EntriesLeaf):
+                    assert frame is not None
+                    parts.append((_Entries(machine, q, frame), frame))
+                    for index, exit_node in self._enter(leaf, q, node, ids):
+                        item = (machine.after_entry(frame, index), exit_node)
+                        if item[0].configurations and item not in seen:
+                            seen.add(item)
+                            work.append(item)
+                    continue
                 else:
                     part = self._leaf_masks.of(leaf, q, node)
                     parts.append((part, frame))
@@ -311,8 +184,41 @@ class Masks:
             if len(set(ids)) == 1:
                 return self.single(ids[0]), parts
             bits = np.zeros(num_words, dtype=np.uint32)
-        _set_bits(bits, ids)
+        set_bits(bits, ids)
         return Mask(bits, _only(bits), num_words), parts
+
+    def _enter(self, leaf: EntriesLeaf, q: Any, node: TrieNode, ids: list[int]) -> list[tuple[int, TrieNode]]:
+        """Collect the tokens below `node` that write parts of entries; (entry, node) where tokens go on behind."""
+        exits: list[tuple[int, TrieNode]] = []
+        work: list[tuple[tuple[int, ...], int, TrieNode]] = [(q[0], q[1], node)]
+        while work:
+            indexes, depth, node = work.pop()
+            if len(indexes) == 1:
+                text = leaf.texts[indexes[0]]
+                below: TrieNode | None = node
+                while depth < len(text):
+                    below = node.children.get(text[depth])
+                    if below is None:
+                        break
+                    node, depth = below, depth + 1
+                    if node.ids and (self._is_complete or leaf.cost_of(indexes[0], depth) < INFINITE):
+                        ids += node.ids
+                if below is not None and node.children:
+                    exits.append((indexes[0], node))
+                continue
+            for byte, group in leaf.groups((indexes, depth)).items():
+                below = node.children.get(byte)
+                if below is None:
+                    continue
+                if below.ids and (self._is_complete or leaf.cost((group, depth + 1)) < INFINITE):
+                    ids += below.ids
+                whole = leaf.whole((group, depth + 1))
+                if below.children:
+                    exits += [(index, below) for index in whole]
+                    left = group if not whole else tuple(index for index in group if index not in whole)
+                    if left:
+                        work.append((left, depth + 1, below))
+        return exits
 
     def _descend(self, leaf: LiteralLeaf, q: int, node: TrieNode, ids: list[int]) -> TrieNode | None:
         """Collect the tokens below `node` that write the rest of a literal or part of it."""
@@ -324,16 +230,6 @@ class Masks:
             if node.ids and (self._is_complete or leaf.cost(offset + 1) < INFINITE):
                 ids += node.ids
         return node
-
-
-def _set_bits(bits: np.ndarray, ids: list[int] | np.ndarray) -> None:
-    if len(ids) < 24:
-        for token_id in ids:
-            bits[token_id >> 5] |= np.uint32(1 << (int(token_id) & 31))
-        return
-    flags = np.zeros(len(bits) * 32, dtype=np.uint8)
-    flags[ids] = 1
-    bits |= np.packbits(flags, bitorder="little").view(np.uint32)
 
 
 def _only(bits: np.ndarray) -> int | None:

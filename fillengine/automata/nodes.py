@@ -8,6 +8,7 @@ A node says which byte strings may be written at its place:
     Sequence((x, y, z))                    one after another
     Choice((x, y))                         one of them; the options may overlap
     Repeat(x, 1, None, Literal(b", "))     x at least once, a separator between two
+    Unordered(...)                         members in any order, none of them twice (properties, distinct items)
     Rule("tree")                           the node that the template calls by this name (recursion)
 
 Nodes compare by identity, so that a node that is reached twice is walked once.
@@ -43,6 +44,31 @@ class Pattern:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Fresh:
+    """What `base` says, but none of `excluded`; where it begins a member of an `Unordered` (and nowhere else it
+    may stand), neither what such a member began with before.
+
+    `base` is a Pattern, or any node at all (an item of a list of distinct objects, say). No word of `base` with
+    something behind it is compared: what is written must be spelled in one way only to be told apart.
+    """
+
+    base: Node
+    excluded: tuple[bytes, ...] = ()
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Except:
+    """What `base` says and none of `without` (each with the rules of `rules`). What all of them write must be
+    spelled in one way only."""
+
+    base: Node
+    without: tuple[Node, ...]
+    rules: Mapping[str, Node]
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Words:
     """One of `words`, which are sorted and distinct."""
 
@@ -72,11 +98,47 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Entry:
+    """A member that is written once at most: `text`, and `rest` behind it (None: nothing)."""
+
+    text: bytes
+    rest: Node | None
+    is_required: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Other:
+    """Members that differ in what they begin with: `key`, and `rest` behind it (None: nothing)."""
+
+    key: Fresh
+    rest: Node | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unordered:
+    """`low` to `high` members in any order (high None: no bound), each entry at most once, each other one new.
+
+    lead, comma    in front of the first member and of all others
+    end, empty     behind the last one, and where there is none
+    """
+
+    entries: tuple[Entry, ...]
+    others: tuple[Other, ...]
+    low: int
+    high: int | None
+    lead: Node
+    comma: Node
+    end: Node
+    empty: Node
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Rule:
     name: str
 
 
-Node = Union[Literal, Pattern, Words, Sequence, Choice, Repeat, Rule]  # noqa: UP007 (forward references)
+Node = Union[Literal, Pattern, Fresh, Except, Words, Sequence, Choice, Repeat, Unordered, Rule]  # noqa: UP007 (forward references)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from fillengine.automata.leaf import INFINITE
-from fillengine.automata.trie import Trie
+from fillengine.automata.trie import Trie, TrieNode
 from fillengine.errors import VocabularyError
 
 
@@ -76,6 +76,29 @@ class Vocabulary:
     def literal(self, text: bytes) -> list[int]:
         """For each offset 0..len(text): the fewest tokens that write the rest of `text` exactly."""
         return _literal_costs(self, text)
+
+    def begins(self, text: bytes) -> bool:
+        """Whether some token begins with `text`."""
+        node: TrieNode | None = self.trie.root
+        for byte in text:
+            node = node.child(byte) if node is not None else None
+            if node is None:
+                return False
+        return True
+
+    def holds(self, text: bytes) -> bool:
+        """Whether `text` stands in some token."""
+        return _holds(self, text)
+
+    @cached_property
+    def _blob(self) -> bytes:
+        # 0xFF stands in no token that can be written, so nothing is found across two.
+        return b"\xff".join(text for text in self.tokens if text)
+
+
+@lru_cache(maxsize=20_000)
+def _holds(vocabulary: Vocabulary, text: bytes) -> bool:
+    return len(text) <= vocabulary.reach and text in vocabulary._blob
 
 
 @lru_cache(maxsize=20_000)

@@ -19,7 +19,20 @@ from typing import Any
 from rich.text import Text
 from rich.tree import Tree
 
-from fillengine.automata.nodes import Choice, Literal, Node, Pattern, Repeat, Rule, Sequence, Template, Words
+from fillengine.automata.nodes import (
+    Choice,
+    Except,
+    Fresh,
+    Literal,
+    Node,
+    Pattern,
+    Repeat,
+    Rule,
+    Sequence,
+    Template,
+    Unordered,
+    Words,
+)
 from fillengine.cli.grammar_text import bounds, describe
 from fillengine.extraction.schema_reading import hint_at
 
@@ -127,11 +140,13 @@ class _Viewer:
             return [*itertools.chain(*parts), *rest] if parts else node.options
         if isinstance(node, Repeat):
             return (node.item,) if node.separator is None else (node.item, node.separator)
-        return ()
+        if isinstance(node, Unordered):
+            return members(node)
+        return (node.base,) if isinstance(node, Fresh) else ()
 
     def inline(self, node: Node) -> Text | None:
         """A node that fits into a line; None where it does not. Nothing is counted."""
-        if isinstance(node, (Sequence, Repeat)):
+        if isinstance(node, (Sequence, Repeat, Unordered)):
             return None
         if isinstance(node, Choice):
             options = []
@@ -152,6 +167,10 @@ class _Viewer:
             return Text(f"⟨{describe(node, hint_at(self._schema, node.label))}⟩", style=HOLE)
         if isinstance(node, Words):
             return Text(f"⟨{_some(node.words)}⟩", style=CHOICE)
+        if isinstance(node, Fresh):
+            return Text.assemble(self.inline(node.base) or self.refer(node.base), (" (each once)", CHOICE))
+        if isinstance(node, Except):
+            return Text("⟨what the schema leaves after what it excludes⟩", style=HOLE)
         return self.inline(node) or Text("…") if isinstance(node, Choice) else self.refer(node)
 
 
@@ -190,7 +209,11 @@ class _Lines:
             self._literal += node.text
         elif isinstance(node, Repeat):
             self._repeat(node)
-        elif isinstance(node, (Pattern, Words, Rule)) or (isinstance(node, Choice) and viewer.inline(node)):
+        elif isinstance(node, Unordered):
+            self._unordered(node)
+        elif isinstance(node, (Pattern, Fresh, Except, Words, Rule)) or (
+            isinstance(node, Choice) and viewer.inline(node)
+        ):
             self._hole(node, viewer.shown(node))
         elif viewer.is_shared(node):
             self._hole(node, viewer.refer(node))
@@ -202,7 +225,7 @@ class _Lines:
     def _hole(self, node: Node, text: Text) -> None:
         if isinstance(node, (Choice, Words)):
             self._viewer.counts.num_choices += 1
-        elif isinstance(node, Pattern):
+        elif isinstance(node, (Pattern, Fresh, Except)):
             self._viewer.counts.num_holes += 1
         self._end_literal()
         self._line.append_text(text)
@@ -235,6 +258,20 @@ class _Lines:
             between = ", a separator between" if text is None else f", {text.plain!r} between"
         self._block(Text(f"{count}{between}", style=REPEAT), [node.item])
 
+    def _unordered(self, node: Unordered) -> None:
+        self._viewer.counts.num_repeats += 1
+        self._break()
+        count = bounds(node.low, node.high, "member")
+        branch = self._tree.add(Text(f"in any order{f', {count}' if count else ''}", style=REPEAT))
+        for entry in node.entries:
+            label = Text("required" if entry.is_required else "optional", style=CHOICE)
+            rest = () if entry.rest is None else (entry.rest,)
+            _Lines(self._viewer, branch.add(label)).close((Literal(entry.text), *rest))
+        for other in node.others:
+            rest = () if other.rest is None else (other.rest,)
+            _Lines(self._viewer, branch.add(Text("others", style=CHOICE))).close((other.key, *rest))
+        self._add(node.end)
+
     def _block(self, label: Text, items: Iterable[Node]) -> None:
         self._break()
         _Lines(self._viewer, self._tree.add(label)).close(items)
@@ -251,6 +288,14 @@ class _Lines:
             self._tree.add(self._line)
         self._line = Text()
         self._ends = False
+
+
+def members(node: Unordered) -> list[Node]:
+    """The nodes inside an Unordered that are shown."""
+    found: list[Node | None] = [entry.rest for entry in node.entries]
+    for other in node.others:
+        found += (other.key, other.rest)
+    return [inner for inner in (*found, node.end) if inner is not None]
 
 
 def visible(text: bytes) -> str:

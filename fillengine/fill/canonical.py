@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from fillengine.automata.machine import Machine, State
+from fillengine.automata.machine import Machine
+from fillengine.automata.state import State
 from fillengine.fill.tokenizer import Tokenizer
 
 CONTEXT_BYTES = 48

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fillengine.automata.machine import Frame, State
 from fillengine.automata.mask import Mask
-from fillengine.automata.nodes import Pattern, Repeat
+from fillengine.automata.nodes import Pattern, Repeat, Unordered
+from fillengine.automata.state import Frame, State
 from fillengine.errors import BudgetTooSmall, TokenRejected
 from fillengine.fill.canonical import CONTEXT_BYTES
 from fillengine.fill.guard import Guard
@@ -26,7 +26,7 @@ from fillengine.fill.guard import Guard
 if TYPE_CHECKING:
     from fillengine.fill.constraint import Constraint
 
-Hole = tuple[Pattern | Repeat, "Frame | None"]
+Hole = tuple[Pattern | Repeat | Unordered, "Frame | None"]
 
 
 class Session:
@@ -235,7 +235,7 @@ def _open_holes(state: State) -> list[Hole]:
         path: list[Hole] = []
         current = frame
         while current is not None:
-            if isinstance(current.node, Repeat):
+            if isinstance(current.node, Repeat | Unordered):
                 path.append((current.node, current.parent))
             current = current.parent
         found.update(dict.fromkeys(reversed(path)))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from fillengine.automata.mask import LeafMasks
+from fillengine.automata.leaf_mask import LeafMasks
 from fillengine.automata.vocabulary import Vocabulary
 from fillengine.errors import VocabularyError
 

@@ -6,7 +6,9 @@ import json
 from dataclasses import replace
 from typing import Any, Literal
 
-from fillengine.errors import InvalidForm, UnsupportedForm
+from fillengine.automata.machine import Machine
+from fillengine.automata.nodes import Template
+from fillengine.errors import InvalidForm, UnsatisfiableForm, UnsupportedForm
 from fillengine.templates.form import Form
 from fillengine.templates.holes import Fill
 from fillengine.templates.json_schema import write
@@ -33,9 +35,10 @@ def compile(
     """Compile a form: a JSON Schema (dict, bool or JSON text), a pydantic model, or any type that pydantic knows.
 
     style       "spaced" (as json.dumps), "compact", "indented" (as indent=2) or "any" (free white space)
-    order       "declared": properties in the order of the schema
+    order       "declared": properties in the order of the schema; "any": in any order
     additional  "closed": undeclared properties are not written unless the schema describes them;
-                "schema": as JSON Schema says, so that an object without additionalProperties is open
+                "schema": as JSON Schema says: an object without additionalProperties is open, and every valid
+                value can be written, so that properties come in any order
     grounding   the text of a document; fields marked `x-fill: verbatim` (or all but those marked "free", with
                 ground="verbatim") are held to what stands in it
 
@@ -48,26 +51,46 @@ def compile(
     _check("order", order, ("declared", "any"))
     _check("additional", additional, ("closed", "schema"))
     _check("ground", ground, ("free", "verbatim"))
-    if order == "any":
-        raise UnsupportedForm(
-            "free property order is not supported yet", keyword="properties", remedy='use order="declared"'
-        )
+    is_free_order = order == "any" or additional == "schema"
     if isinstance(form, Form):
         compiled = form
     elif is_python_type(form):
         schema, adapter = schema_of(form)
-        compiled = replace(_from_schema(schema, style, additional), source=form, read=adapter.validate_json)
+        compiled = replace(
+            _from_schema(schema, style, additional, is_free_order=is_free_order),
+            source=form,
+            read=adapter.validate_json,
+        )
     else:
-        compiled = _from_schema(_json(form), style, additional)
+        compiled = _from_schema(_json(form), style, additional, is_free_order=is_free_order)
     return compiled if grounding is None else compiled.ground(grounding, ground)
 
 
-def _from_schema(schema: Any, style: Style, additional: Additional) -> Form:
+def _from_schema(schema: Any, style: Style, additional: Additional, *, is_free_order: bool) -> Form:
     try:
-        outline = Outline(schema, is_closed=additional == "closed")
-        return Form(write(outline, style), schema, None, style, outline)
+        outline = Outline(schema, is_closed=additional == "closed", is_free_order=is_free_order)
+        template = write(outline, style)
+        if outline.has_opposites:
+            _check_satisfiable(template, outline)
+        return Form(template, schema, None, style, outline)
     except RecursionError as error:
-        raise UnsupportedForm("the schema nests too deeply", keyword="allOf", remedy="make it flatter") from error
+        pointer = "/allOf" if isinstance(schema, dict) and "allOf" in schema else "/"
+        raise UnsupportedForm(
+            "the schema nests too deeply", keyword="allOf", pointer=pointer, remedy="make it flatter"
+        ) from error
+
+
+def _check_satisfiable(template: Template, outline: Outline) -> None:
+    """What is compared text by text is searched for a value; where none is found, none can be promised."""
+    try:
+        Machine(template)
+    except UnsatisfiableForm as error:
+        raise UnsupportedForm(
+            "no value was found that fits this and not what is excluded",
+            keyword="not",
+            pointer=outline.first_opposite,
+            remedy="say what is allowed instead",
+        ) from error
 
 
 def _json(form: Any) -> Any:

@@ -72,6 +72,8 @@ class Alternatives:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.negations = Negations(reader)
+        self.is_negated = False
+        """What is worked out is excluded later, so that leaving values out would let them in."""
         self.is_empty: Callable[[Conjunction], bool] = lambda _: False
         self._known: dict[Conjunction, tuple[Flat, ...]] = {}
         self._loose: dict[Conjunction, tuple[Flat, ...]] = {}
@@ -110,6 +112,13 @@ class Alternatives:
             if is_last:
                 draft.flat[schema] = None
                 continue
+            if schema in opened and self.is_negated:
+                raise UnsupportedForm(
+                    "what this refers to by way of itself cannot be excluded",
+                    keyword="$ref",
+                    pointer=schema.pointer or "/",
+                    remedy="say what is allowed instead",
+                )
             if schema in opened:
                 return False  # a reference to itself with nothing between: the least solution is no value
             if schema in draft.seen:
@@ -167,13 +176,6 @@ class Alternatives:
             draft.groups.append(group)
         if logic.negated is not None:
             negated = self.negations.of(read(logic.negated))
-            if negated is None:
-                raise UnsupportedForm(
-                    "what this schema excludes cannot be turned into what it allows",
-                    keyword="not",
-                    pointer=f"{pointer}/not",
-                    remedy="say what is allowed instead",
-                )
             draft.groups.append(_Group(tuple((part,) for part in negated), "not", f"{pointer}/not", opened))
         if logic.conditional is not None:
             self._condition(draft, schema, opened)
@@ -187,13 +189,6 @@ class Alternatives:
             return
         condition = read(logic.conditional)
         negated = self.negations.of(condition)
-        if negated is None:
-            raise UnsupportedForm(
-                "the opposite of this condition cannot be written as a schema",
-                keyword="if",
-                pointer=f"{schema.pointer}/if",
-                remedy="use a condition on types, constants or required properties, or anyOf",
-            )
         then = () if logic.then is None else (read(logic.then),)
         otherwise = () if logic.otherwise is None else (read(logic.otherwise),)
         branches = ((condition, *then), *((part, *otherwise) for part in negated))
@@ -210,8 +205,6 @@ class Alternatives:
             if not needs.get(name) and name not in schemas:
                 continue
             branches: tuple[Conjunction, ...] = ((absent,), tuple(present))
-            if name in objects.required:
-                branches = branches[1:]
             group = _Group(branches, "dependentRequired", schema.pointer, opened)
             draft.groups.append(group)
 
@@ -273,13 +266,6 @@ class Alternatives:
 
     def _none_of(self, branch: Conjunction, group: _Group) -> Schema:
         negated = self.negations.of(branch[0])
-        if negated is None:
-            raise UnsupportedForm(
-                f"a value may fit more than one branch of this oneOf ({branch[0].pointer} is one of them)",
-                keyword="oneOf",
-                pointer=group.pointer,
-                remedy="use anyOf, or tell the branches apart by a required property with a const",
-            )
         return self.negations.any_of(branch[0], negated)
 
     def _is_empty(self, conjunction: Conjunction) -> bool:

@@ -25,14 +25,61 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What may stand any number of times behind the parts: `node` without a comma."""
+    """What may stand any number of times behind the parts: `node` without a comma, or, where no two of them may
+    begin alike, `others`."""
 
-    node: Node
+    node: Node | None
     label: str
+    others: tuple[nodes.Other, ...] = ()
+    most: int | None = None
 
 
 # Written so far -> pieces of what follows, last first; None: no way to finish from here.
 _States = dict[int, "list[Piece] | None"]
+
+
+def unordered_node(
+    brackets: tuple[bytes, bytes],
+    parts: Sequence[Part],
+    others: tuple[nodes.Other, ...],
+    low: int,
+    high: int | None,
+    layout: Layout,
+    label: str,
+) -> Node | None:
+    """`parts` and any number of `others` in any order, `low` to `high` in all. None: impossible."""
+    required = sum(part.is_required for part in parts)
+    if high is not None and max(required, low) > high:
+        return None
+    if not others:
+        if low > len(parts):
+            return None
+        high = None if high is None or high >= len(parts) else high
+    start, close = brackets
+    entries = tuple(_entry(part) for part in parts)
+    members = nodes.Unordered(
+        entries,
+        others,
+        0 if low <= required else low,
+        high,
+        sequence(layout.gap),
+        sequence(layout.comma),
+        sequence((*layout.end, close)),
+        sequence((*layout.empty, close)),
+        label,
+    )
+    return sequence((start, members))
+
+
+def _entry(part: Part) -> nodes.Entry:
+    """A part as an entry: what it begins with for certain, and the rest."""
+    whole = sequence(part.pieces)
+    if isinstance(whole, nodes.Literal):
+        return nodes.Entry(whole.text, None, part.is_required)
+    assert isinstance(whole, nodes.Sequence)
+    first, *rest = whole.items
+    assert isinstance(first, nodes.Literal)
+    return nodes.Entry(first.text, rest[0] if len(rest) == 1 else nodes.Sequence(tuple(rest)), part.is_required)
 
 
 def object_node(parts: Sequence[Part], tail: Tail | None, low: int, high: int | None, layout: Layout) -> Node | None:
@@ -74,24 +121,6 @@ def array_node(prefix: Sequence[Node], rest: Tail | None, low: int, high: int | 
     return None if pieces is None else sequence([b"[", *reversed(pieces)])
 
 
-def distinct_node(words: Sequence[bytes], low: int, high: int, layout: Layout) -> Node | None:
-    """An array of `low` to `high` different `words`, in any order. One node for each set of written ones."""
-    builder = _Builder(b"]", layout, low, high, 1, None)
-    behind: dict[int, Node] = {}  # set of written words as bits -> what follows
-    for written in sorted(range(1 << len(words)), key=lambda bits: -bits.bit_count()):
-        count, options = written.bit_count(), []
-        if low <= count <= high:
-            options.append(sequence(reversed(builder.close(is_first=not written))))
-        lead = layout.comma if written else layout.gap
-        for number, word in enumerate(words):
-            after = behind.get(written | 1 << number)
-            if count < high and not written >> number & 1 and after is not None:
-                options.append(sequence((*lead, word, after)))
-        if options:
-            behind[written] = options[0] if len(options) == 1 else nodes.Choice(tuple(options))
-    return sequence((b"[", behind[0])) if 0 in behind else None
-
-
 class _Builder:
     def __init__(self, close: bytes, layout: Layout, low: int, high: int | None, cap: int, exact: int | None) -> None:
         """`cap`: counts are told apart up to here. `exact`: the number of parts, if all are written."""
@@ -116,6 +145,17 @@ class _Builder:
         if tail is None or room == 0:
             return None if more else self.close(is_first=is_first)
         close = self.close(is_first=False)
+        if tail.others:
+            if tail.most is not None:
+                room = tail.most if room is None else min(room, tail.most)
+            if room is not None and more > room:
+                return None
+            lead = self._layout.gap if is_first else self._layout.comma
+            last = sequence(reversed(close))
+            empty = sequence(reversed(self.close(is_first=True))) if is_first else last
+            comma = sequence(self._layout.comma)
+            return [nodes.Unordered((), tail.others, more, room, sequence(lead), comma, last, empty, tail.label)]
+        assert tail.node is not None
         if not is_first:
             item = sequence([*self._layout.comma, tail.node])
             return [*close, nodes.Repeat(item, more, room, None, tail.label)]
@@ -126,8 +166,8 @@ class _Builder:
         some += reversed(self._layout.gap)
         if more:
             return some
-        empty = self.close(is_first=True)
-        return [nodes.Choice((sequence(reversed(empty)), sequence(reversed(some))))]
+        none = self.close(is_first=True)
+        return [nodes.Choice((sequence(reversed(none)), sequence(reversed(some))))]
 
     def before(self, part: Part, states: _States, fewest: int, most: int) -> _States:
         """The states in front of a part: `fewest` to `most` parts may be written there."""

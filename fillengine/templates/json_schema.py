@@ -8,27 +8,44 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Literal
 
 from fillengine.automata import dfa as automata
 from fillengine.automata import nodes
+from fillengine.automata.dfa import Dfa
 from fillengine.automata.nodes import Node, Template
-from fillengine.errors import UnsupportedForm
+from fillengine.errors import AutomatonTooLarge, UnsupportedForm
 from fillengine.templates import numbers
 from fillengine.templates.alternatives import Flat
-from fillengine.templates.containers import Part, Tail, array_node, distinct_node, object_node
+from fillengine.templates.containers import Part, Tail, array_node, object_node, unordered_node
 from fillengine.templates.holes import Ground, Holes
 from fillengine.templates.object_shapes import ObjectShape
 from fillengine.templates.outline import Outline, children
-from fillengine.templates.schema import Conjunction, escape
+from fillengine.templates.scalars import lift
+from fillengine.templates.schema import Conjunction, Schema, escape
 from fillengine.templates.shapes import ArrayShape, Shape
 from fillengine.templates.style import INLINE_BELOW, ON_ONE_LINE, Style, choice, layout, sequence, spelled
 
+Spelling = Literal["any", "plain", "ordered"]
 _Key = tuple[Flat, int]  # a flat conjunction, and the depth at which it is written
 
 
 def write(outline: Outline, style: Style, ground: Ground | None = None) -> Template:
     """The template of a form. Raises UnsupportedForm."""
     return _Writer(outline, style, Holes(ground)).template()
+
+
+@dataclass(slots=True)
+class _Plain:
+    """Texts that are compared with one another: each value has one spelling. `number` tells the rules apart.
+
+    is_ordered: its properties have one order too, so that at most one of them is undeclared.
+    """
+
+    rules: dict[str, Node]
+    is_open: set[Flat]
+    number: int = 0
+    is_ordered: bool = False
 
 
 @dataclass(slots=True)
@@ -42,10 +59,22 @@ class _Open:
 
 
 class _Writer:
-    def __init__(self, outline: Outline, style: Style, holes: Holes) -> None:
-        self._outline, self._style, self._holes = outline, style, holes
+    """`plain`: see _Plain; None for what is not compared."""
+
+    def __init__(self, outline: Outline, style: Style, holes: Holes, plain: _Plain | None = None) -> None:
+        self._outline, self._style, self._holes, self._plain = outline, style, holes, plain
         self._done: dict[_Key, Node] = {}
-        self._rules: dict[str, Node] = {}
+        self._rules: dict[str, Node] = {} if plain is None else plain.rules
+        self._prefix = ""
+        if plain is not None:
+            plain.number += 1
+            self._prefix = f"{plain.number}: "
+        self._comparing: _Plain | None = plain
+        self._compared: _Writer | None = self if plain is not None else None
+        self._distinct: _Writer | None = self if plain is not None and plain.is_ordered else None
+        self._open_arrays: set[ArrayShape] = set()
+        self._is_free_order = outline.is_free_order and not (plain is not None and plain.is_ordered)
+        self._writers: dict[Schema, _Writer] = {}
         self._names: dict[_Key, str] = {}  # of what contains itself
         self._open_flats: dict[Flat, int] = {}  # what is being written, and how many times over
 
@@ -65,7 +94,8 @@ class _Writer:
 
         def enter(key: _Key, label: str) -> None:
             # What any value may hold is a rule of its own.
-            inner = list(children(self._outline.shape(key[0]))) if key[0] else []
+            shape = self._outline.shape(key[0]) if key[0] else None
+            inner = list(children(shape)) if shape is not None and not shape.opposites else []
             stack.append(_Open(key, label, inner))
             is_open.add(key)
             flats[key[0]] = flats.get(key[0], 0) + 1
@@ -115,7 +145,7 @@ class _Writer:
         name = self._names.get(key)
         if name is None:
             pointer = key[0][0].pointer if key[0] else ""
-            name = base = f"#{pointer}"
+            name = base = f"{self._prefix}#{pointer}"
             number = 1
             while name in self._names.values():
                 number += 1
@@ -137,8 +167,75 @@ class _Writer:
             return self._any(depth)
         shape = self._outline.shape(flat)
         if shape.values is not None:
+            if self._plain is not None:
+                return choice([self._constant(value, depth) for value in shape.values])
             words = {spelled(value, self._style, depth) for value in shape.values}
             return nodes.Literal(words.pop()) if len(words) == 1 else nodes.Words(tuple(sorted(words)), label)
+        if shape.opposites:
+            return self._except(flat, shape, depth, label)
+        return self._sum(shape, depth, label)
+
+    def _constant(self, value: Any, depth: int) -> Node:
+        """One value; its properties in any order where the form's are."""
+        form, below = layout(self._style, depth), self._below(((), depth))
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, dict) and value:
+            parts = []
+            for name, item in value.items():
+                pieces = (spelled(name, self._style, depth), *form.colon, self._constant(item, below))
+                parts.append(Part(pieces, is_required=True))
+            if self._is_free_order:
+                node = unordered_node((b"{", b"}"), parts, (), 0, None, form, "")
+            else:
+                node = object_node(parts, None, 0, None, form)
+        elif isinstance(value, list) and value:
+            node = array_node([self._constant(item, below) for item in value], None, len(value), len(value), form)
+        else:
+            node = nodes.Literal(spelled(value, self._style, depth))
+        assert node is not None
+        return node
+
+    def _except(self, flat: Flat, shape: Shape, depth: int, label: str) -> Node:
+        """What the shape allows, without what fits its opposites."""
+        if self._comparing is None:
+            self._comparing = _Plain({}, set())
+        comparing = self._comparing
+        if flat in comparing.is_open:
+            raise UnsupportedForm(
+                "a value that holds itself cannot be compared with what it must not be",
+                keyword="not",
+                pointer=f"{shape.pointer}/not",
+                remedy="say what is allowed instead",
+            )
+        comparing.is_open.add(flat)
+        if self._compared is None:
+            self._compared = _Writer(self._outline, self._style, self._holes, comparing)
+        writer = self._compared
+        base = writer._whole(flat, shape, depth, label)
+        without = []
+        for opposite in shape.opposites:
+            outline = self._outline.against(opposite)
+            if outline is not None:
+                if opposite not in self._writers:
+                    self._writers[opposite] = _Writer(outline, self._style, Holes(None), comparing)
+                without.append(self._writers[opposite].root_at(depth))
+        comparing.is_open.remove(flat)
+        return nodes.Except(base, tuple(without), comparing.rules, label)
+
+    def root_at(self, depth: int) -> Node:
+        """The outline's root at a depth."""
+        return self.conjunction_at(self._outline.root, depth)
+
+    def _whole(self, flat: Flat, shape: Shape, depth: int, label: str) -> Node:
+        """A shape without regard to its opposites."""
+        below = self._below((flat, depth))
+        for conjunction, _ in children(shape):
+            for child in self._outline.alive(conjunction):
+                self._write(self._key(child, below, is_recursive=child in self._open_flats))
+        return self._sum(shape, depth, label)
+
+    def _sum(self, shape: Shape, depth: int, label: str) -> Node:
         options: list[Node] = []
         words = {b"true" if value else b"false" for value in shape.booleans if "boolean" in shape.atoms}
         if "null" in shape.atoms:
@@ -146,11 +243,13 @@ class _Writer:
         if words:
             options.append(nodes.Words(tuple(sorted(words)), label))
         if shape.numbers is not None:
-            options.append(self._holes.number(shape.numbers, shape, label))
+            number = self._holes.number(shape.numbers, shape, label)
+            options.append(number if self._plain is None else plain_number(number, shape.pointer))
         if shape.strings is not None:
-            options.append(self._holes.string(shape.strings, shape, label))
+            string = self._holes.string(shape.strings, shape, label)
+            options.append(string if self._plain is None else plain_string(string))
         if shape.array is not None:
-            array = self._array(shape.array, depth, label)
+            array = self._array(shape.array, depth, label, shape.pointer)
             if array is not None:
                 options.append(array)
         if shape.object is not None:
@@ -160,11 +259,10 @@ class _Writer:
         assert options, "the outline found a value"
         return options[0] if len(options) == 1 else choice(options)
 
-    def _array(self, shape: ArrayShape, depth: int, label: str) -> Node | None:
+    def _array(self, shape: ArrayShape, depth: int, label: str, pointer: str) -> Node | None:
         below = self._below(((), depth))
-        if shape.distinct is not None and shape.high is not None:
-            words = [spelled(value, self._style, below) for value in shape.distinct]
-            return distinct_node(words, shape.low, shape.high, layout(self._style, depth))
+        if shape.is_unique:
+            return self._unique(shape, depth, label, pointer)
         prefix: list[Node] = []
         rest, high = None, shape.high
         for item in shape.prefix:
@@ -179,6 +277,47 @@ class _Writer:
                 high = len(prefix)
         return array_node(prefix, rest, shape.low, high, layout(self._style, depth))
 
+    def _unique(self, shape: ArrayShape, depth: int, label: str, pointer: str) -> Node | None:
+        """An array no two items of which are the same: each has one spelling, so that texts can be compared."""
+        if self._distinct is None:
+            plain = _Plain({}, set(), is_ordered=True)
+            self._distinct = _Writer(self._outline, self._style, self._holes, plain)
+        below = self._below(((), depth))
+        assert self._distinct._plain is not None
+        rules = self._distinct._plain.rules
+        if shape in self._distinct._open_arrays:
+            raise UnsupportedForm(
+                "an array of distinct items that holds itself is not supported",
+                keyword="uniqueItems",
+                pointer=f"{pointer}/uniqueItems",
+                remedy="leave uniqueItems out and check the result",
+            )
+        self._distinct._open_arrays.add(shape)
+        item = self._distinct.conjunction_at(shape.rest, below)
+        self._distinct._open_arrays.remove(shape)
+        words: dict[bytes, None] = {}
+        keys: list[Node] = []
+        for option in item.options if isinstance(item, nodes.Choice) else (item,):
+            if isinstance(option, nodes.Literal):
+                words[option.text] = None
+            elif isinstance(option, nodes.Words):
+                words.update(dict.fromkeys(option.words))
+            elif isinstance(option, nodes.Pattern | nodes.Except):
+                keys.append(option)
+            else:
+                keys.append(nodes.Except(option, (), rules, label))
+        texts = tuple(sorted(words))
+        others = tuple(nodes.Other(nodes.Fresh(key, texts, f"{label}/*"), None) for key in keys)
+        parts = [Part((text,), is_required=False) for text in texts]
+        return unordered_node((b"[", b"]"), parts, others, shape.low, shape.high, layout(self._style, depth), label)
+
+    def conjunction_at(self, conjunction: Conjunction, depth: int) -> Node:
+        """What a conjunction may be at a depth; nothing (no option) where it has no value."""
+        for flat in self._outline.alive(conjunction):
+            self._write((flat, depth))
+        options: list[Node] = [self._node(conjunction, depth)] if self._outline.has_value(conjunction) else []
+        return choice(options) if options else nodes.Choice(())
+
     def _object(self, shape: Shape, inner: ObjectShape, depth: int, label: str) -> Node | None:
         has_value, form = self._outline.has_value, layout(self._style, depth)
         below = self._below(((), depth))
@@ -190,26 +329,27 @@ class _Writer:
                 parts.append(Part(pieces, member.is_required))
             elif member.is_required:
                 return None
-        extras: list[Node] = []
+        excluded = tuple(sorted(spelled(name, self._style, depth) for name in inner.names)) if inner.extras else ()
+        others: list[nodes.Other] = []
         for extra in inner.extras:
             if has_value(extra.value):
                 key = nodes.Pattern(extra.key, extra.low, extra.high, f"{label}/*")
-                extras.append(sequence((key, *form.colon, self._node(extra.value, below))))
-        tail = None
-        if extras:
-            tail = Tail(extras[0] if len(extras) == 1 else nodes.Choice(tuple(extras)), label)
-            if inner.low > sum(part.is_required for part in parts) + 1:
-                raise UnsupportedForm(
-                    f"at least {inner.low} properties, more than one of them undeclared: it cannot be told "
-                    "apart from one that is written twice",
-                    keyword="minProperties",
-                    pointer=f"{shape.pointer}/minProperties",
-                    remedy="declare the properties, or leave minProperties out",
-                )
+                rest = sequence((*form.colon, self._node(extra.value, below)))
+                others.append(nodes.Other(nodes.Fresh(key, excluded, key.label), rest))
+        if self._is_free_order and len(parts) + len(others) > 1:
+            return unordered_node((b"{", b"}"), parts, tuple(others), inner.low, inner.high, form, label)
+        most = 1 if self._plain is not None and self._plain.is_ordered else None
+        tail = Tail(None, label, tuple(others), most) if others else None
         return object_node(parts, tail, inner.low, inner.high, form)
 
     def _any(self, depth: int) -> Node:
         """Any JSON value: shared by all templates of a style."""
+        if self._plain is not None:
+            deepest = max(depth, INLINE_BELOW) if self._style == "indented" and depth != ON_ONE_LINE else depth
+            kind: Spelling = "ordered" if self._plain.is_ordered else "plain"
+            rule = any_value(self._style, ON_ONE_LINE if self._style == "indented" else depth, spelling=kind)
+            self._rules.setdefault("any value", rule)
+            return any_value(self._style, depth, deepest, spelling=kind)
         if self._style == "indented" and depth != ON_ONE_LINE:
             deepest = max(depth, INLINE_BELOW)
             self._rules.setdefault("any value", any_value("indented", ON_ONE_LINE))
@@ -220,25 +360,57 @@ class _Writer:
 
 
 @lru_cache(maxsize=256)
-def any_value(style: Style, depth: int, deepest: int = ON_ONE_LINE) -> Node:
-    """Any JSON value. What it holds is the rule "any value", one line at a time below level `deepest`."""
+def any_value(style: Style, depth: int, deepest: int = ON_ONE_LINE, *, spelling: Spelling = "any") -> Node:
+    """Any JSON value. What it holds is the rule "any value", one line at a time below level `deepest`.
+
+    spelling: "plain": each value has one spelling, order apart, and no key comes twice; "ordered": one spelling.
+    """
     if style != "indented" or depth in (deepest, ON_ONE_LINE):
         inner: Node = nodes.Rule("any value")
     else:
-        inner = any_value(style, depth + 1, deepest)
+        inner = any_value(style, depth + 1, deepest, spelling=spelling)
     form = layout(style, depth)
+    string: Node = nodes.Pattern(automata.free_string())
+    number: Node = nodes.Pattern(numbers.number())
     key = nodes.Pattern(automata.free_string(), label="/*")
     array = array_node((), Tail(inner, ""), 0, None, form)
-    member = sequence((key, *form.colon, inner))
-    mapping = object_node((), Tail(member, ""), 0, None, form)
+    if spelling != "any":
+        string, number = plain_string(string), plain_number(number)
+        other = nodes.Other(nodes.Fresh(nodes.Pattern(lift(automata.any_text()))), sequence((*form.colon, inner)))
+        most = 1 if spelling == "ordered" else None
+        mapping = unordered_node((b"{", b"}"), (), (other,), 0, most, form, "")
+    else:
+        member = sequence((key, *form.colon, inner))
+        mapping = object_node((), Tail(member, ""), 0, None, form)
     assert array is not None
     assert mapping is not None
-    return nodes.Choice(
-        (
-            nodes.Words((b"false", b"null", b"true")),
-            nodes.Pattern(numbers.number()),
-            nodes.Pattern(automata.free_string()),
-            array,
-            mapping,
-        )
-    )
+    return nodes.Choice((nodes.Words((b"false", b"null", b"true")), number, string, array, mapping))
+
+
+def plain_number(node: Node, pointer: str = "") -> Node:
+    """Each number in one spelling, and short enough that its float is its own."""
+    if not isinstance(node, nodes.Pattern):
+        return node
+    try:
+        return nodes.Pattern(_plain_number(node.dfa), label=node.label)
+    except AutomatonTooLarge as error:
+        raise UnsupportedForm(str(error), keyword="multipleOf", pointer=f"{pointer}/multipleOf") from error
+
+
+def plain_string(node: Node) -> Node:
+    """Each string in one spelling: what is not lifted from values is the string that may be anything."""
+    if not isinstance(node, nodes.Pattern) or node.dfa is not automata.free_string():
+        return node
+    return nodes.Pattern(lift(automata.any_text()), node.low, node.high, node.label)
+
+
+@lru_cache(maxsize=512)
+def _plain_number(dfa: Dfa) -> Dfa:
+    return automata.intersection(dfa, _plain_numbers())
+
+
+@lru_cache(maxsize=1)
+def _plain_numbers() -> Dfa:
+    spelled = automata.from_regex(r"0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\.[0-9]*[1-9]")
+    short = automata.from_regex(r"-?[0-9]+|[-.0-9]{1,17}")
+    return automata.intersection(spelled, short)

@@ -49,6 +49,8 @@ class Judge:
                 return False
             if any(identity(other) == key for other in schema.excluded):
                 return False
+        if schema.opposite is not None and self.admits(value, (schema.opposite,)):
+            return False
         if schema.numbers is not None and atom in ("integer", "fraction"):
             return _number_fits(value, schema.numbers)
         if schema.strings is not None and atom == "string":

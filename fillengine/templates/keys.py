@@ -1,7 +1,8 @@
-"""The keys of undeclared properties: every text but the declared names, split by the patterns that it matches."""
+"""The keys of undeclared properties, split by the patterns that they match."""
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 
 import numpy as np
@@ -11,33 +12,31 @@ from fillengine.automata.dfa import Dfa
 from fillengine.errors import AutomatonTooLarge, UnsupportedForm
 from fillengine.templates import regex
 from fillengine.templates.scalars import Placed, lift
-from fillengine.templates.style import spelled
 
 # The key space is split by the patterns of an object; more classes than this are refused.
 _CLASSES_LIMIT = 128
+# Key classes of at most so many words are written out one by one.
+_WORDS_LIMIT = 64
 
 Classes = tuple[tuple[tuple[str, ...], "Dfa | None"], ...]
 
 
 @lru_cache(maxsize=512)
-def key_classes(names: tuple[str, ...], patterns: tuple[Placed, ...]) -> Classes:
+def key_classes(patterns: tuple[Placed, ...]) -> Classes:
     """(the patterns that its keys match, automaton of the keys), for each class that has keys.
 
-    `names` (sorted) are in no class. None: any text. Raises UnsupportedForm.
+    None: any text. Raises UnsupportedForm.
     """
     try:
-        return _key_classes(names, patterns)
+        return _key_classes(patterns)
     except AutomatonTooLarge as error:
         raise _refusal(str(error), patterns) from error
 
 
-def _key_classes(names: tuple[str, ...], patterns: tuple[Placed, ...]) -> Classes:
-    undeclared: Dfa | None = None
-    if names:
-        undeclared = automata.difference(automata.any_text(), _values(names))
+def _key_classes(patterns: tuple[Placed, ...]) -> Classes:
     if not patterns:
-        return (((), undeclared),)
-    classes: list[tuple[tuple[str, ...], Dfa]] = [((), undeclared or automata.any_text())]
+        return (((), None),)
+    classes: list[tuple[tuple[str, ...], Dfa]] = [((), automata.any_text())]
     for pattern, pointer in patterns:
         matched = regex.search(pattern, pointer=pointer)
         grown = []
@@ -57,51 +56,31 @@ def _key_classes(names: tuple[str, ...], patterns: tuple[Placed, ...]) -> Classe
 
 
 @lru_cache(maxsize=512)
-def undeclared_keys(names: tuple[str, ...]) -> Dfa:
-    """The JSON strings, each in the one spelling of `lift_json`, of all texts but `names`.
-
-    Most open objects need one, so it is not put together from set operations. Example, for the name `ab`:
-    beside the automaton of all strings stand three states, for `"`, `"a` and `"ab`. They go wherever its
-    states go, but with the next letter of the name to the next of the three, and from the last one the
-    closing quote leads nowhere.
-    """
-    names = tuple(name for name in names if not any("\ud800" <= c <= "\udfff" for c in name))  # no key spells these
-    if not names:
-        return automata.free_string()
-    every = lift(automata.any_text())
-    declared = automata.words(spelled(name, "spaced", 0) for name in names)
-    size = len(every.next)
-    place = {declared.start: every.start}  # state of `declared` -> its state here; the start is shared
-    alike = {declared.start: every.start}  # state of `declared` -> the state of `every` after the same bytes
-    order, rows = [declared.start], []
-    for state in order:
-        row = every.next[alike[state]].copy()
-        for byte in np.flatnonzero(declared.next[state]).tolist():
-            after, plain = int(declared.next[state, byte]), int(row[byte])
-            if declared.accept[after]:
-                row[byte] = 0
-                continue
-            if after not in place:
-                place[after], alike[after] = size + len(order) - 1, plain
-                order.append(after)
-            elif alike[after] != plain:  # it stands for several places in a character: set operations know
-                return lift(automata.difference(automata.any_text(), _values(names)))
-            row[byte] = place[after]
-        rows.append(row)
-    table = np.vstack([every.next, *rows[1:]])
-    table[every.start] = rows[0]
-    added = [alike[state] for state in order[1:]]
-    assert every.boundary is not None
-    return Dfa(
-        table,
-        np.concatenate([every.accept, every.accept[added]]),
-        every.start,
-        np.concatenate([every.boundary, every.boundary[added]]),
-    )
-
-
-def _values(names: tuple[str, ...]) -> Dfa:
-    return automata.words(name.encode("utf-8", "surrogatepass") for name in names)
+def few_words(lifted: Dfa, low: int, high: int | None) -> tuple[str, ...] | None:
+    """The keys of an automaton, where they are at most `_WORDS_LIMIT`; None: more."""
+    if lifted.is_empty:
+        return ()
+    found: list[str] = []
+    work = [(lifted.start, b"", 0)]
+    steps = 0
+    assert lifted.boundary is not None
+    while work:
+        state, text, length = work.pop()
+        steps += 1
+        if high is not None and length > high:
+            continue
+        if steps > 20 * _WORDS_LIMIT or len(work) > _WORDS_LIMIT:
+            return None
+        if lifted.accept[state]:
+            if length >= low:
+                found.append(json.loads(text))
+            if len(found) > _WORDS_LIMIT:
+                return None
+        row, is_counted = lifted.next[state], bool(lifted.boundary[state])
+        for byte in np.flatnonzero(row).tolist():
+            after = int(row[byte])
+            work.append((after, text + bytes((byte,)), length + (is_counted and not lifted.accept[after])))
+    return tuple(sorted(found))
 
 
 def _refusal(problem: str, patterns: tuple[Placed, ...]) -> UnsupportedForm:
@@ -115,4 +94,4 @@ def _refusal(problem: str, patterns: tuple[Placed, ...]) -> UnsupportedForm:
 
 def lifted_keys(keys: Dfa | None) -> Dfa:
     """The JSON strings of some keys (None: of any)."""
-    return automata.free_string() if keys is None else lift(keys)
+    return lift(automata.any_text() if keys is None else keys)

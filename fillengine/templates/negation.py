@@ -5,7 +5,8 @@
     not {"properties": {"k": S}}        an object that has k, and k is no S
 
 A schema is the conjunction of its keywords, so its opposite is the disjunction of theirs. Keywords whose
-opposite takes more than that (`items`, `additionalProperties`, ...) have none here.
+opposite takes more than that (`items`, `additionalProperties`, ...) are only marked: a value must not fit a
+schema that has them alone (`Schema.opposite`), and the template compares the texts.
 """
 
 from __future__ import annotations
@@ -24,16 +25,20 @@ class Negations:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._known: dict[Schema, Disjunction | None] = {}
+        self._known: dict[Schema, Disjunction] = {}
         self._without: dict[tuple[Schema, str], Schema] = {}
         self._any: dict[Disjunction, Schema] = {}
 
-    def of(self, schema: Schema) -> Disjunction | None:
-        """Schemas of which a value satisfies one exactly when it does not satisfy `schema`; None: unknown."""
-        if schema not in self._known:
-            self._known[schema] = None  # what a recursion through itself finds
-            self._known[schema] = self._opposite(schema)
-        return self._known[schema]
+    def of(self, schema: Schema) -> Disjunction:
+        """Schemas of which a value satisfies one exactly when it does not satisfy `schema`."""
+        found = self._known.get(schema)
+        if found is None:
+            # What a recursion through itself finds.
+            self._known[schema] = (Schema(schema.pointer, schema.resource, opposite=schema),)
+            parts = self._opposite(schema)
+            found = tuple(parts) if len(parts) <= _PARTS_LIMIT else self._known[schema]
+            self._known[schema] = found
+        return found
 
     def without(self, schema: Schema, name: str) -> Schema:
         """Anything but an object that has property `name`."""
@@ -56,30 +61,44 @@ class Negations:
                 self._any[parts] = Schema(schema.pointer, schema.resource, never=True)
         return self._any[parts]
 
-    def _opposite(self, schema: Schema) -> Disjunction | None:
+    def _opposite(self, schema: Schema) -> list[Schema]:
         if schema.never:
-            return (Schema(schema.pointer, schema.resource),)
-        parts: list[Schema] = []
-        for opposite in (self._type, self._values, self._number, self._string, self._array):
-            found = opposite(schema)
+            return [Schema(schema.pointer, schema.resource)]
+        pointer, resource = schema.pointer, schema.resource
+        arrays, objects = schema.arrays, schema.objects
+        if (arrays is not None and arrays.unevaluated_items is not None) or (
+            objects is not None and objects.unevaluated_properties is not None
+        ):  # these look at the other keywords beside them
+            return [Schema(pointer, resource, opposite=schema)]
+        parts = self._type(schema) + self._values(schema)
+        if schema.opposite is not None:
+            parts.append(schema.opposite)
+        for found, atoms, alone in (
+            (self._number(schema), ATOMS["number"], {"numbers": schema.numbers}),
+            (self._string(schema), ATOMS["string"], {"strings": schema.strings}),
+            (self._array(schema), ATOMS["array"], {"arrays": schema.arrays}),
+            (self._object(schema), ATOMS["object"], {"objects": schema.objects}),
+            (self._logic(schema), None, {"logic": schema.logic}),
+        ):
             if found is None:
-                return None
-            parts += found
-        for more in (self._object(schema), self._logic(schema)):
-            if more is None:
-                return None
-            parts += more
-        return tuple(parts) if len(parts) <= _PARTS_LIMIT else None
+                only = Schema(pointer, resource, types=atoms, **alone)
+                parts.append(Schema(pointer, resource, types=atoms, opposite=only))
+            else:
+                parts += found
+        return parts
 
-    def _type(self, schema: Schema) -> list[Schema] | None:
+    def _type(self, schema: Schema) -> list[Schema]:
         if schema.types is None or schema.types == ALL_ATOMS:
             return []
         return [Schema(schema.pointer, schema.resource, types=ALL_ATOMS - schema.types)]
 
-    def _values(self, schema: Schema) -> list[Schema] | None:
+    def _values(self, schema: Schema) -> list[Schema]:
         parts = []
         if schema.values is not None:
-            parts.append(Schema(schema.pointer, schema.resource, excluded=schema.values))
+            plain = tuple(value for value in schema.values if not isinstance(value, dict | list))
+            whole = tuple(value for value in schema.values if isinstance(value, dict | list))
+            opposite = Schema(schema.pointer, schema.resource, values=whole) if whole else None
+            parts.append(Schema(schema.pointer, schema.resource, excluded=plain, opposite=opposite))
         if schema.excluded:
             parts.append(Schema(schema.pointer, schema.resource, values=schema.excluded))
         return parts
@@ -151,8 +170,6 @@ class Negations:
             opposites.append(Objects(properties={name: never}, derived=True))
         for name, source in (objects.properties or {}).items():
             inner = self.of(self._reader.read(source))
-            if inner is None:
-                return None
             if inner:
                 value = self.any_of(schema, inner)
                 opposites.append(Objects(properties={name: value}, required=(name,), derived=True))
@@ -174,15 +191,10 @@ class Negations:
         if logic.ref is not None:
             followed.append(self._reader.follow(schema, logic.ref))
         for part in followed:
-            opposite = self.of(part)
-            if opposite is None:
-                return None
-            parts += opposite
+            parts += self.of(part)
         if logic.any_of:
             opposites = [self.of(read(place)) for place in logic.any_of]
-            each = [self.any_of(schema, opposite) for opposite in opposites if opposite is not None]
-            if len(each) < len(opposites):
-                return None
+            each = [self.any_of(schema, opposite) for opposite in opposites]
             parts.append(Schema(schema.pointer, schema.resource, logic=Logic(all_of=tuple(each))))
         if logic.negated is not None:
             parts.append(read(logic.negated))

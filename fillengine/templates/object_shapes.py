@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fillengine.automata.dfa import Dfa, intersection
 from fillengine.errors import UnsupportedForm
-from fillengine.templates.keys import key_classes, lifted_keys, undeclared_keys
+from fillengine.templates.keys import few_words, key_classes, lifted_keys
 from fillengine.templates.scalars import StringShape, can_have_length, string_value
 from fillengine.templates.schema import Conjunction, Objects, Schema
 
@@ -27,8 +27,8 @@ class Member:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extra:
-    """Properties without a declared name: keys of the JSON automaton `key`, of `low` to `high` characters,
-    have values that fit `value`."""
+    """Properties without a declared name: keys of the JSON automaton `key` but `ObjectShape.names`, of `low` to
+    `high` characters, have values that fit `value`. Each key has one spelling."""
 
     key: Dfa
     low: int
@@ -38,12 +38,16 @@ class Extra:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectShape:
-    """`members` in the order in which they are written; `low` and `high` bound the number of properties."""
+    """`members` in the order in which they are written; `low` and `high` bound the number of properties.
+
+    names: all keys that are told apart from `extras`, also those that are never written.
+    """
 
     members: tuple[Member, ...]
     extras: tuple[Extra, ...]
     low: int
     high: int | None
+    names: tuple[str, ...]
 
 
 class ObjectMerge:
@@ -93,7 +97,7 @@ class ObjectMerge:
                     )
                 continue
             members.append(Member(name, self._value_of(name), name in required))
-        return ObjectShape(tuple(members), extras, low, high), None
+        return ObjectShape(tuple(members), extras, low, high, tuple(self._names)), None
 
     def _value_of(self, name: str) -> Conjunction:
         found = []
@@ -122,15 +126,21 @@ class ObjectMerge:
         if not self._patterns and (not self._may_be_open() or self._is_false()):
             return ()
         if not self._patterns and not self._key_rules:
-            return (Extra(undeclared_keys(tuple(sorted(self._names))), 0, None, self._class_value(())),)
+            return (Extra(lifted_keys(None), 0, None, self._class_value(())),)
         patterns = tuple((pattern, shape.patterns[0][1]) for pattern, shape in self._patterns.items())
         extras = []
-        for matching, keys in key_classes(tuple(sorted(self._names)), patterns):
+        for matching, keys in key_classes(patterns):
             if not matching and not self._may_be_open():
                 continue
             value = self._class_value(matching)
-            if not any(schema.never for schema in value):
-                extras += [Extra(*allowed, value) for allowed in self._allowed_keys(keys)]
+            if any(schema.never for schema in value):
+                continue
+            for lifted, low, high in self._allowed_keys(keys):
+                words = few_words(lifted, low, high)
+                if words is None:
+                    extras.append(Extra(lifted, low, high, value))
+                else:  # they can run out, so they are members like others
+                    self._names.update(dict.fromkeys(words))
         return tuple(extras)
 
     def _is_false(self) -> bool:

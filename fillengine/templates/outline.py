@@ -12,7 +12,7 @@ from fillengine.errors import UnsatisfiableForm, UnsupportedForm
 from fillengine.templates.alternatives import Alternatives, Flat
 from fillengine.templates.object_shapes import ObjectShape
 from fillengine.templates.reading import Reader
-from fillengine.templates.schema import Conjunction
+from fillengine.templates.schema import Conjunction, Schema
 from fillengine.templates.shapes import ArrayShape, Shape, Shapes
 
 # Values nested deeper than this (recursion apart) are refused: what walks a template has limits too.
@@ -20,17 +20,63 @@ DEPTH_LIMIT = 400
 
 
 class Outline:
-    """`root` is the form's conjunction. `alive(c)` are the flat conjunctions of `c` that have a value."""
+    """`root` is the form's conjunction. `alive(c)` are the flat conjunctions of `c` that have a value.
 
-    def __init__(self, document: Any, *, is_closed: bool) -> None:
-        self.reader = Reader(document)
-        self._alternatives = Alternatives(self.reader)
-        self._shapes = Shapes(self._alternatives, is_closed=is_closed)
-        self.root: Conjunction = (self.reader.root,)
-        self._alive: dict[Conjunction, tuple[Flat, ...]] = {}
-        self._explore()
+    is_closed:      undeclared properties are not written unless the schema describes them
+    is_free_order:  properties come in any order
+    """
+
+    def __init__(self, document: Any, *, is_closed: bool, is_free_order: bool = False) -> None:
+        self._being_read: set[Schema] = set()
+        reader = Reader(document)
+        alternatives = Alternatives(reader)
+        shapes = Shapes(alternatives, is_closed=is_closed)
+        self._start(reader, alternatives, shapes, (reader.root,), is_free_order=is_free_order)
         if not self._alive[self.root]:
             raise self._why_empty()
+
+    def _start(
+        self, reader: Reader, alternatives: Alternatives, shapes: Shapes, root: Conjunction, *, is_free_order: bool
+    ) -> None:
+        self.reader, self._alternatives, self._shapes, self.root = reader, alternatives, shapes, root
+        self.is_free_order = is_free_order
+        self._alive: dict[Conjunction, tuple[Flat, ...]] = {}
+        self._open_world: tuple[Alternatives, Shapes] | None = None
+        self._against: dict[Schema, Outline | None] = {}
+        self._explore()
+
+    @property
+    def has_opposites(self) -> bool:
+        """Some value is compared with what it must not be."""
+        return bool(self._against)
+
+    @property
+    def first_opposite(self) -> str:
+        """The pointer of the first schema that a value is compared with."""
+        return next(iter(self._against)).pointer or "/"
+
+    def against(self, opposite: Schema) -> Outline | None:
+        """The outline of a schema that must not hold: all that fits it, in any order. None: nothing does."""
+        if opposite in self._against:
+            return self._against[opposite]
+        if opposite in self._being_read:
+            raise UnsupportedForm(
+                "a schema is excluded from itself",
+                keyword="not",
+                pointer=opposite.pointer,
+                remedy="say what is allowed instead",
+            )
+        self._being_read.add(opposite)
+        if self._open_world is None:
+            alternatives = Alternatives(self.reader)
+            alternatives.is_negated = True
+            self._open_world = (alternatives, Shapes(alternatives, is_closed=False))
+        outline = Outline.__new__(Outline)
+        outline._being_read = self._being_read
+        outline._start(self.reader, *self._open_world, (opposite,), is_free_order=True)
+        self._being_read.remove(opposite)
+        self._against[opposite] = outline if outline.alive(outline.root) else None
+        return self._against[opposite]
 
     def alive(self, conjunction: Conjunction) -> tuple[Flat, ...]:
         return self._alive[conjunction]
@@ -64,6 +110,8 @@ class Outline:
                 if flat not in order:
                     shape = self._shapes.of(flat)
                     order[flat] = needed(shape)
+                    for opposite in shape.opposites:
+                        self.against(opposite)
                     work.extend((child, depth + 1) for child, _ in children(shape))
         alive: set[Flat] = set()
         waiting = list(reversed(order))
@@ -145,8 +193,6 @@ def _object_lives(shape: ObjectShape, lives: Any) -> bool:
 
 
 def required_items(shape: ArrayShape) -> tuple[Conjunction, ...]:
-    if shape.distinct is not None:
-        return ()
     if shape.low > len(shape.prefix):
         return (*shape.prefix, shape.rest)
     return shape.prefix[: shape.low]
@@ -164,7 +210,7 @@ def needed(shape: Shape) -> tuple[Conjunction, ...]:
 
 def children(shape: Shape) -> Iterator[tuple[Conjunction, str]]:
     """The conjunctions one level down, and the last token of their labels."""
-    if shape.array is not None and shape.array.distinct is None:
+    if shape.array is not None:
         for number, item in enumerate(shape.array.prefix):
             yield item, str(number)
         if shape.array.high is None or shape.array.high > len(shape.array.prefix):

@@ -123,6 +123,7 @@ class Schema:
     types:     atoms (see ATOMS) that are allowed, None: all
     values:    `enum` and `const` together, None: no restriction
     excluded:  values that must not be (the negation of `const` and `enum`; no document writes it)
+    opposite:  a schema that must not hold (the negation of what has no other; no document writes it like this)
     fill:      "verbatim" or "free", from `x-fill`
     never:     the schema `false`
     """
@@ -132,6 +133,7 @@ class Schema:
     types: frozenset[str] | None = None
     values: tuple[Any, ...] | None = None
     excluded: tuple[Any, ...] = ()
+    opposite: Schema | None = None
     numbers: Numbers | None = None
     strings: Strings | None = None
     arrays: Arrays | None = None
@@ -157,6 +159,7 @@ class Schema:
             and self.arrays is None
             and self.objects is None
             and not self.excluded
+            and self.opposite is None
         )
 
     @property
@@ -171,6 +174,7 @@ class Schema:
             and self.objects is None
             and self.fill is None
             and not self.excluded
+            and self.opposite is None
             and not self.never
         )
 

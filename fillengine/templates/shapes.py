@@ -36,29 +36,27 @@ from fillengine.templates.schema import (
 # `is_empty` looks this many required properties or items deep.
 _PROOF_DEPTH = 4
 _PROOF_BREADTH = 256
-# Arrays of distinct values have a state for each set of them.
-_DISTINCT_LIMIT = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayShape:
     """`prefix`: the first items one by one; `rest`: those behind; `high` None: any number.
 
-    `distinct` not None: each item is one of these values, no two the same, and nothing else counts.
+    `is_unique`: no two items are the same.
     """
 
     prefix: tuple[Conjunction, ...]
     rest: Conjunction
     low: int
     high: int | None
-    distinct: tuple[Any, ...] | None = None
+    is_unique: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
     """`atoms`: the types (see schema.ATOMS) of which there may be a value. A part is set where its type is
     among them. `values` not None: one of these and nothing else. `problem`: (what, where) if a part of the
-    schema can never be satisfied."""
+    schema can never be satisfied. `opposites`: schemas that must not hold besides."""
 
     pointer: str
     atoms: frozenset[str]
@@ -70,6 +68,7 @@ class Shape:
     object: ObjectShape | None
     fill: str | None
     problem: tuple[str, str] | None
+    opposites: tuple[Schema, ...] = ()
 
 
 class Shapes:
@@ -160,7 +159,24 @@ class Shapes:
             if shaped is None:
                 atoms -= {"object"}
             problem = problem or trouble
-        return Shape(pointer, atoms, None, booleans, numbers, strings, array, shaped, fill, problem)
+        opposites = [
+            schema.opposite
+            for schema in flat
+            if schema.opposite is not None and (schema.opposite.types is None or schema.opposite.types & atoms)
+        ]
+        return Shape(
+            pointer,
+            atoms,
+            None,
+            booleans,
+            numbers,
+            strings,
+            array,
+            shaped,
+            fill,
+            problem,
+            tuple(dict.fromkeys(opposites)),
+        )
 
     def _enumerated(self, flat: Flat, pointer: str, values: tuple[Any, ...], fill: str | None) -> Shape:
         fitting: dict[Any, Any] = {}
@@ -188,16 +204,14 @@ class Shapes:
             parts.append(arrays)
             low = max(low, arrays.min_items)
             high = lower(high, arrays.max_items)
-        distinct = self._distinct(parts, high)
+        is_unique = any(arrays.unique_items for arrays in parts) and (high is None or high > 1)
         for schema in flat:
             if schema.arrays is not None:
-                _refuse_arrays(schema, schema.arrays, high, is_distinct=distinct is not None)
-        if distinct is not None and (high is None or high > len(distinct)):
-            high = len(distinct)
+                _refuse_arrays(schema, schema.arrays, has_prefix=is_unique and any(a.prefix for a in parts))
+        if is_unique and (distinct := self._distinct(parts)) is not None:
+            high = lower(high, len(distinct))
         if high is not None and low > high:
             return None, (f"minItems {low} is above maxItems {high}", flat[0].pointer)
-        if distinct is not None:
-            return ArrayShape((), (), low, high, distinct), None
         length = max((len(arrays.prefix) for arrays in parts), default=0)
         if high is not None:
             length = min(length, high)
@@ -206,14 +220,12 @@ class Shapes:
             sources = (a.prefix[number] if number < len(a.prefix) else a.items for a in parts)
             prefix.append(tuple(self._read(source) for source in sources if source is not None))
         rest = tuple(self._read(arrays.items) for arrays in parts if arrays.items is not None)
-        return ArrayShape(tuple(prefix), rest, low, high), None
+        return ArrayShape(tuple(prefix), rest, low, high, is_unique), None
 
-    def _distinct(self, parts: Sequence[Arrays], high: int | None) -> tuple[Any, ...] | None:
-        """The values among which the items of a uniqueItems array choose, where they are few."""
-        if not any(arrays.unique_items for arrays in parts) or (high is not None and high < 2):
-            return None
+    def _distinct(self, parts: Sequence[Arrays]) -> tuple[Any, ...] | None:
+        """The values among which the items of a uniqueItems array choose, where they are told one by one."""
         rest = tuple(self._read(arrays.items) for arrays in parts if arrays.items is not None)
-        if not rest or any(arrays.prefix for arrays in parts):
+        if not rest:
             return None
         values: dict[Any, Any] = {}
         for flat in self.alternatives.of(rest):
@@ -222,7 +234,7 @@ class Shapes:
                 return None
             for value in own:
                 values.setdefault(identity(value), value)
-        return tuple(values.values()) if len(values) <= _DISTINCT_LIMIT else None
+        return tuple(values.values())
 
     def _merge_objects(self, flat: Flat) -> tuple[ObjectShape | None, tuple[str, str] | None]:
         parts = [(schema, schema.objects) for schema in flat if schema.objects is not None]
@@ -322,9 +334,9 @@ def _refuse_excluded(excluded: list[Any], kind: type, pointer: str) -> None:
         )
 
 
-def _refuse_arrays(schema: Schema, arrays: Arrays, high: int | None, *, is_distinct: bool) -> None:
+def _refuse_arrays(schema: Schema, arrays: Arrays, *, has_prefix: bool) -> None:
     keyword = None
-    if arrays.unique_items and not is_distinct and (high is None or high > 1):
+    if arrays.unique_items and has_prefix:
         keyword = "uniqueItems"
     elif arrays.contains is not None and not (arrays.min_contains == 0 and arrays.max_contains is None):
         keyword = "contains"

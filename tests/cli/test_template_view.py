@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from rich.console import Console
 
+from fillengine import compile
 from fillengine.automata.dfa import free_string, from_regex
-from fillengine.automata.nodes import Choice, Literal, Pattern, Repeat, Rule, Sequence, Template, Words
+from fillengine.automata.nodes import Choice, Except, Literal, Pattern, Repeat, Rule, Sequence, Template, Words
 from fillengine.cli.template_view import view, visible
 from fillengine.templates.containers import Part, object_node
 from fillengine.templates.style import layout
@@ -123,3 +124,21 @@ def test_counts_are_of_what_is_shown():
 def test_control_characters_are_made_visible():
     assert visible(b'{\n  "a"\t') == '{\\n  "a"\\t'
     assert visible("é".encode()) == "é"
+
+
+def test_members_in_any_order_are_listed_with_what_they_need():
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "null"}},
+        "required": ["a"],
+        "additionalProperties": {"type": "string"},
+        "minProperties": 2,
+    }
+    lines = shown(compile(schema, additional="schema").template.root)
+    assert any("in any order, at least 2 members" in line for line in lines)
+    assert any("required" in line for line in lines)
+    assert any("(each once)" in line for line in lines)
+
+
+def test_a_value_with_exclusions_is_one_hole():
+    assert "⟨what the schema leaves after what it excludes⟩" in shown(Except(STRING, (NUMBER,), {}))[1]

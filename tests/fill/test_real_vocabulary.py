@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from fillengine import Constraint, UnsupportedForm, compile
-from fillengine.automata.machine import Machine, State
+from fillengine.automata.machine import Machine
+from fillengine.automata.state import State
 from fillengine.fill.tokenizer import Tokenizer, read_tokenizer
 
 NUM_SCHEMAS = 20

@@ -207,3 +207,62 @@ def test_a_form_is_judged_by_the_draft_that_it_is_written_in() -> None:
     old.validate('["a"]')
     with pytest.raises(Exception, match="Additional items"):
         old.validate('["a", 1]')
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"not": {"type": "array", "items": {"type": "string"}}}, [[1], ["a", 1], 3, {}], [[], ["a"]]),
+        (
+            {"oneOf": [{"type": "array"}, {"type": "array", "items": {"type": "string"}}]},
+            [[1], ["a", 1]],
+            [[], ["a"], 3],
+        ),
+        (
+            {
+                "type": "array",
+                "if": {"items": {"type": "string"}},
+                "then": {"maxItems": 1},
+                "else": {"minItems": 2},
+            },
+            [[], ["a"], ["a", 1]],
+            [["a", "b"], [1]],
+        ),
+        ({"type": "array", "items": {"type": "string"}, "uniqueItems": True}, [[], ["a", "b"]], [["a", "a"]]),
+        ({"type": "array", "items": {"type": "integer"}, "uniqueItems": True}, [[1, 12, 2]], [[1, 12, 1]]),
+        (
+            {"type": "array", "items": {"enum": list(range(20))}, "uniqueItems": True, "minItems": 3},
+            [[1, 12, 2]],
+            [[1, 12], [1, 2, 1]],
+        ),
+        (
+            {
+                "type": "array",
+                "uniqueItems": True,
+                "items": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}},
+            },
+            [[{"a": "x"}, {"a": "y"}, {"a": "x", "b": 1}]],
+            [[{"a": "x"}, {"a": "x"}]],
+        ),
+        (
+            {"type": "object", "minProperties": 2, "additionalProperties": {"type": "integer"}},
+            [{"a": 1, "b": 2}],
+            [{}, {"a": 1}],
+        ),
+    ],
+)
+def test_what_takes_a_memory_is_compared_as_it_is_written(schema: Any, good: list[Any], bad: list[Any]) -> None:
+    form = machine(schema)
+    for value in good:
+        assert form.accepts(json.dumps(value).encode()), value
+    for value in bad:
+        assert not form.accepts(json.dumps(value).encode()), value
+
+
+def test_properties_come_in_any_order_where_that_is_asked_for() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}, "required": ["a"]}
+    for value in ({"b": None, "a": None}, {"a": None, "b": None}, {"a": None}):
+        assert accepts(schema, value, order="any")
+    assert not accepts(schema, {"b": None}, order="any")
+    assert not accepts(schema, {"b": None, "a": None})
+    assert not machine(schema, order="any").accepts(b'{"a": null, "a": null}')

@@ -81,6 +81,10 @@ def test_real_schemas_are_honoured_exactly_or_refused_by_pointer_and_keyword(sha
         except UnsupportedForm as error:
             refusals.append((row["name"], error))
             continue
+        except UnsatisfiableForm:
+            assert not any(test["valid"] for test in row["tests"]), row["name"]
+            counts["correct"] += 1
+            continue
         verdicts = []
         for test in row["tests"]:
             is_accepted = machine.accepts(json.dumps(test["data"], ensure_ascii=False).encode())
@@ -88,5 +92,4 @@ def test_real_schemas_are_honoured_exactly_or_refused_by_pointer_and_keyword(sha
             verdicts.append(is_accepted == test["valid"])
         counts["correct" if all(verdicts) else "over"] += 1
     assert all(error.keyword and error.pointer.startswith("/") for _, error in refusals), refusals
-    # All 1,200: 1,118 correct, 49 refused, 32 too narrow (properties in another order), 1 unsatisfiable.
-    assert counts["correct"] >= 0.9 * len(rows), counts
+    assert counts["correct"] >= 0.97 * len(rows), counts

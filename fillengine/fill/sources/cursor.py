@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fillengine.automata.leaf import Leaf
-from fillengine.automata.machine import Frame, Machine, Spot, State
+from fillengine.automata.machine import Machine
 from fillengine.automata.nodes import Literal
+from fillengine.automata.state import Frame, Spot, State
 
 _QUOTE, _BACKSLASH, _BRACE, _COLON, _COMMA = b'"\\{:,'
 

@@ -1,0 +1,190 @@
+"""The leaf of what must be new: keys that are not written twice, items of which no two are the same.
+
+It runs another leaf, and beside it what is left over of each excluded word that agrees with the bytes so far.
+Once none agrees any more it behaves like the leaf below, so that their masks are one.
+
+    without "ab" and "b":   before anything: rests (ab, b)    behind a: (b)    behind ab: ("" - it may not end)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+from fillengine.automata.leaf import INFINITE, Costs, Leaf
+
+KEPT_WORDS = 64
+"""At most so many words are looked through for those that no token can write; above, all of them are kept."""
+
+
+class FreshState(NamedTuple):
+    """q: state of the leaf below; rests: sorted, what excluded words have left; text: the bytes so far.
+
+    `text` None: not known. `is_sealed`: one more word is excluded, and it is not known which, so that the text
+    may not end, and must have two ways to go on.
+    """
+
+    q: Any
+    rests: tuple[bytes, ...]
+    text: bytes | None
+    is_sealed: bool
+
+
+class FreshLeaf:
+    """`base` without `excluded`, and without the words that `begin` is told."""
+
+    __slots__ = ("__weakref__", "_branches", "_costs", "_living", "base", "excluded", "start")
+
+    def __init__(self, base: Leaf, start: Hashable | None, excluded: tuple[bytes, ...], costs: Costs) -> None:
+        self.base = base
+        self.start = start
+        self.excluded = excluded
+        self._costs = costs
+        self._living: dict[tuple[Any, tuple[bytes, ...]], bool] = {}
+        self._branches: dict[bytes, int] = {}
+
+    def begin(self, words: frozenset[bytes], *, is_sealed: bool) -> FreshState | None:
+        """The first state; None where every word of the leaf is excluded."""
+        if self.start is None:
+            return None
+        rests = tuple(sorted({*self.excluded, *words})) if words else self.excluded
+        return self._alive(FreshState(self.start, rests, b"", is_sealed))
+
+    def step(self, q: FreshState, byte: int) -> FreshState | None:
+        after = self.base.step(q.q, byte)
+        if after is None:
+            return None
+        rests = q.rests
+        if rests:
+            rests = tuple(rest[1:] for rest in rests if rest and rest[0] == byte)
+        text = None if q.text is None else q.text + bytes((byte,))
+        return self._alive(FreshState(after, rests, text, q.is_sealed))
+
+    def is_accepting(self, q: FreshState) -> bool:
+        return not q.is_sealed and b"" not in q.rests and self.base.is_accepting(q.q)
+
+    def next_bytes(self, q: FreshState) -> bytes:
+        options = self.base.next_bytes(q.q)
+        if q.is_sealed:
+            return bytes(byte for byte in options if self.step(q, byte) is not None)
+        taken = {rest[0] for rest in q.rests if rest}
+        if not taken:
+            return options
+        return bytes(byte for byte in options if byte not in taken or self.step(q, byte) is not None)
+
+    def can_go_on(self, q: FreshState) -> bool:
+        if not self.is_accepting(q):
+            return True
+        return self.base.can_go_on(q.q) and bool(self.next_bytes(q))
+
+    def branches(self, q: FreshState) -> bool:
+        options = len(self.base.next_bytes(q.q))
+        return options > 1 and not q.is_sealed and options > len(q.rests) + 1
+
+    def cost(self, q: FreshState) -> int:
+        """One byte that no excluded word goes on with, and the leaf below from there."""
+        if not q.rests:
+            return self.base.cost(q.q)
+        if self.is_accepting(q):
+            return 0
+        taken = {rest[0] for rest in q.rests if rest}
+        best, tried = INFINITE, 0
+        alphabet = self._costs.alphabet
+        for byte in self.base.next_bytes(q.q):
+            if byte in alphabet and byte not in taken:
+                after = self.base.step(q.q, byte)
+                if after is not None:
+                    best, tried = min(best, 1 + self.base.cost(after)), tried + 1
+                    if tried == 8:
+                        break
+        if best >= INFINITE:
+            for byte in sorted(taken):
+                following = self.step(q, byte)
+                if following is not None:
+                    best = min(best, 1 + self.cost(following))
+        return best
+
+    def clamp(self, q: FreshState, reach: int) -> FreshState:
+        """What is written is not kept, and of the words those that a token may run into."""
+        rests = q.rests
+        if q.text == b"" and len(rests) <= KEPT_WORDS:
+            number = len(rests)
+            rests = tuple(rest for rest in rests if self._costs.begins(rest) or not self._has_ways_out(rest, number))
+        return FreshState(self.base.clamp(q.q, reach), rests, None, q.is_sealed)
+
+    def kept(self, words: frozenset[bytes]) -> frozenset[bytes]:
+        """Of the words that were written, those that matter before the next token."""
+        number = len(words) + len(self.excluded)
+        if not words or number > KEPT_WORDS:
+            return words
+        return frozenset(w for w in words if self._costs.holds(w) or not self._has_ways_out(w, number))
+
+    def _has_ways_out(self, word: bytes, number: int) -> bool:
+        """Whether `number` excluded words leave something to write behind each part of this one."""
+        branches = self._branches.get(word)
+        if branches is None:
+            branches, q = 256, self.start
+            for byte in word:
+                num_options = len(self.base.next_bytes(q))
+                if num_options > 1:
+                    branches = min(branches, num_options)
+                q = self.base.step(q, byte)
+                if q is None:
+                    break
+            if len(self._branches) > 20_000:
+                self._branches.clear()
+            self._branches[word] = branches if branches < 256 else 0
+        return branches > number + 1
+
+    def _alive(self, state: FreshState) -> FreshState | None:
+        if not state.rests and not state.is_sealed:
+            return state
+        key = (state.q, state.rests) if not state.is_sealed else (state.q, (*state.rests, b"\xff"))
+        living = self._living.get(key)
+        if living is None:
+            if len(self._living) > 20_000:
+                self._living.clear()
+            need = 2 if state.is_sealed else 1
+            living = self._living[key] = self._count(state.q, state.rests, need) >= need
+        return state if living else None
+
+    def _count(self, q: Any, rests: tuple[bytes, ...], need: int) -> int:
+        """How many words are left, counted up to `need`."""
+        base = self.base
+        found = 0
+        while True:
+            if b"" not in rests and base.is_accepting(q):
+                found += 1
+            options = base.next_bytes(q)
+            if not options or found >= need:
+                return found
+            taken = {rest[0] for rest in rests if rest}
+            found += sum(byte not in taken for byte in options)
+            if found >= need or (len(options) > 1 and not taken.intersection(options)):
+                return found
+            if len(options) == 1:
+                found -= options[0] not in taken
+                q = base.step(q, options[0])
+                rests = tuple(rest[1:] for rest in rests if rest and rest[0] == options[0])
+                if not rests and found + 1 >= need:
+                    return found + 1
+                continue
+            for byte in taken.intersection(options):
+                left = tuple(rest[1:] for rest in rests if rest and rest[0] == byte)
+                found += self._count(base.step(q, byte), left, need - found)
+                if found >= need:
+                    break
+            return found
+
+
+_leaves: WeakValueDictionary[Hashable, FreshLeaf] = WeakValueDictionary()
+
+
+def fresh_leaf(base: Leaf, start: Hashable | None, excluded: tuple[bytes, ...], costs: Costs) -> FreshLeaf:
+    """The one leaf of these words over this leaf."""
+    key = (base, start, excluded, costs)
+    leaf = _leaves.get(key)
+    if leaf is None:
+        leaf = _leaves[key] = FreshLeaf(base, start, excluded, costs)
+    return leaf
