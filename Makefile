@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml
 
 demo: $(STAMP)
 	$(BIN)/fillengine models fetch smollm2
-	$(BIN)/fillengine extract --schema docs/examples/delivery-note.schema.json --stats docs/examples/delivery-note.txt
+	$(BIN)/fillengine extract --schema docs/examples/fault-report.schema.json --stats docs/examples/fault-report.txt
 
 test: $(STAMP)
 	$(BIN)/python -m pytest $(TARGET)
