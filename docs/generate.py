@@ -1,6 +1,8 @@
 """Write the generated pages of the documentation: `make docs`.
 
-    docs/cli.md     from the commands of fillengine.cli.app
+    docs/cli.md             from the commands of fillengine.cli.app
+    docs/json-schema.md     from fillengine.templates.support, the grammars of the formats, and what the JSON Schema
+                            Test Suite came to (json-schema-suite.json, json-schema-exceptions.json)
 
 The pages are committed; a test holds them to the code.
 """
@@ -8,6 +10,7 @@ The pages are committed; a test holds them to the code.
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
@@ -21,7 +24,55 @@ NOTICE = "<!-- Written by docs/generate.py (`make docs`). Do not edit. -->"
 
 def pages() -> dict[str, str]:
     """File name in docs/ to its text."""
-    return {"cli.md": cli_page()}
+    return {"cli.md": cli_page(), "json-schema.md": json_schema_page()}
+
+
+def json_schema_page() -> str:
+    from fillengine.templates.formats import notes
+    from fillengine.templates.references import drafts
+    from fillengine.templates.support import SUPPORT
+
+    text = (FOLDER / "json-schema.template.md").read_text(encoding="utf-8")
+    keywords = ["| Keyword | How | Refused |", "|---|---|---|"]
+    keywords += [f"| `{key}` | {_escaped(how)} | {_escaped(refused)} |" for key, (how, refused) in SUPPORT.items()]
+    formats = ["| Format | Grammar |", "|---|---|"]
+    formats += [f"| `{name}` | {_escaped(note)} |" for name, note in notes().items()]
+    return (
+        NOTICE
+        + "\n"
+        + text.format(
+            keywords="\n".join(keywords),
+            formats="\n".join(formats),
+            drafts=", ".join(drafts()),
+            suite="\n".join(_suite_table()),
+            exceptions="\n".join(_exceptions()),
+        )
+    )
+
+
+def _suite_table() -> Iterator[str]:
+    """A row for each file of the suite that tests a keyword, in both drafts."""
+    counts = json.loads((FOLDER / "json-schema-suite.json").read_text(encoding="utf-8"))
+    drafts = list(counts)
+    outcomes = ("passed", "refused", "wrong")
+    yield f"| | {' | '.join(f'{draft}: {outcome}' for draft in drafts for outcome in outcomes)} |"
+    yield "|---|" + "---:|" * len(drafts) * len(outcomes)
+    totals = dict.fromkeys(((draft, outcome) for draft in drafts for outcome in outcomes), 0)
+    for file in dict.fromkeys(file for draft in drafts for file in counts[draft]):
+        cells = []
+        for draft, outcome in totals:
+            number = counts[draft].get(file, {}).get(outcome)
+            totals[draft, outcome] += number or 0
+            cells.append("" if number is None else str(number))
+        yield f"| {file} | {' | '.join(cells)} |"
+    yield f"| **all** | {' | '.join(f'**{total}**' for total in totals.values())} |"
+
+
+def _exceptions() -> Iterator[str]:
+    """The reasons for verdicts other than the suite's, with the tests that they are about."""
+    for exception in json.loads((FOLDER / "json-schema-exceptions.json").read_text(encoding="utf-8")):
+        files = dict.fromkeys(tests.partition(":")[0].rstrip("*/") for tests in exception["tests"])
+        yield f"- {', '.join(files)}: {exception['reason']}"
 
 
 def cli_page() -> str:

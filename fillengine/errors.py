@@ -2,8 +2,8 @@
 
     FillError
      ├── UnsupportedForm      the form is readable, but part of it cannot be honoured
+     │    └── UnsatisfiableForm    no text at all fits the form
      ├── InvalidForm          the form itself is wrong (not JSON, not a schema, bad grammar text)
-     ├── UnsatisfiableForm    no text at all fits the form
      ├── AutomatonTooLarge    a constraint needs more automaton states than the limit
      ├── TokenRejected        a token that the session does not allow now
      ├── BudgetTooSmall       the token budget is under the shortest completion
@@ -42,24 +42,24 @@ class UnsupportedForm(FormError):
         super().__init__(problem, pointer=pointer, remedy=remedy)
 
 
+class UnsatisfiableForm(UnsupportedForm):
+    """No text at all fits the form. `keyword` is "" where that is known of the form as a whole only."""
+
+
 class InvalidForm(FormError):
     """The form itself is wrong: not JSON, not a schema, a grammar that does not parse."""
-
-
-class UnsatisfiableForm(FormError):
-    """No text at all fits the form."""
 
 
 class AutomatonTooLarge(FillError):
     """A constraint needs more automaton states than the limit. Both numbers are attributes."""
 
+    remedy = "use smaller bounds, a simpler pattern, or fewer constraints on one value"
+
     def __init__(self, states: int, limit: int) -> None:
         self.states = states
         self.limit = limit
-        super().__init__(
-            f"a constraint needs {states} automaton states or more, the limit is {limit}; "
-            f"use smaller bounds, a simpler pattern, or fewer constraints on one value"
-        )
+        self.problem = f"a constraint needs {states} automaton states or more, the limit is {limit}"
+        super().__init__(f"{self.problem}; {self.remedy}")
 
 
 class TokenRejected(FillError):

@@ -60,7 +60,7 @@ class Machine:
         else:
             self._finite = self._token_costs()
         if self._finite.of(template.root) >= INFINITE:
-            raise UnsatisfiableForm("no text fits this form")
+            raise UnsatisfiableForm("no text fits this form", keyword="")
         self.start: State = self._close([(template.root, None)], [])
 
     def step(self, state: State, byte: int) -> State | None:

@@ -88,10 +88,10 @@ def main() -> int:
         try:
             form = compile(schema, additional="schema")
             outcome = walk(form, args.tokenizer, Random(f"{args.seed} {name}"), args.budget)
-        except UnsupportedForm:
-            outcome = "refused"
         except UnsatisfiableForm:
             outcome = "unsatisfiable"
+        except UnsupportedForm:
+            outcome = "refused"
         except TooSlow:
             outcome = "too slow"
         except (FillError, AssertionError) as error:

@@ -74,7 +74,7 @@ def _from_schema(schema: Any, style: Style, additional: Additional, *, is_free_o
             _check_satisfiable(template, outline)
         return Form(template, schema, None, style, outline)
     except RecursionError as error:
-        pointer = "/allOf" if isinstance(schema, dict) and "allOf" in schema else "/"
+        pointer = "/allOf" if isinstance(schema, dict) and "allOf" in schema else ""
         raise UnsupportedForm(
             "the schema nests too deeply", keyword="allOf", pointer=pointer, remedy="make it flatter"
         ) from error

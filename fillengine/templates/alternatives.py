@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from fillengine.errors import UnsupportedForm
 from fillengine.templates.negation import Negations
-from fillengine.templates.reading import Reader
+from fillengine.templates.reading import Reader, keyword_in
 from fillengine.templates.schema import ALL_ATOMS, ATOMS, Conjunction, Objects, Schema, identity
 
 # Past this many flat conjunctions of one value a schema is refused: each of them is compiled.
@@ -116,7 +116,7 @@ class Alternatives:
                 raise UnsupportedForm(
                     "what this refers to by way of itself cannot be excluded",
                     keyword="$ref",
-                    pointer=schema.pointer or "/",
+                    pointer=schema.pointer,
                     remedy="say what is allowed instead",
                 )
             if schema in opened:
@@ -169,7 +169,8 @@ class Alternatives:
             tagged = (self._needs(schema, "discriminator", (logic.discriminator,)),)
         if logic.any_of:
             branches = tuple((read(place), *tagged) for place in logic.any_of)
-            draft.groups.append(_Group(branches, "anyOf", f"{pointer}/anyOf", opened))
+            keyword, place = ("anyOf", f"{pointer}/anyOf") if not logic.derived else (keyword_in(pointer), pointer)
+            draft.groups.append(_Group(branches, keyword, place, opened))
         if logic.one_of:
             branches = tuple((read(place), *tagged) for place in logic.one_of)
             group = _Group(branches, "oneOf", f"{pointer}/oneOf", opened, len(branches) > 1)

@@ -42,3 +42,16 @@ def format_dfa(name: str) -> Dfa | None:
     if file is None:
         return None
     return regular(parse(file.read_text(encoding="utf-8"), source=f"{name}.gbnf"))
+
+
+def notes() -> dict[str, str]:
+    """What the grammar of each format says about itself: its standard, and where it is stricter."""
+    found = {}
+    for name in format_names():
+        lines = []
+        for line in _files()[name].read_text(encoding="utf-8").splitlines():
+            if not line.startswith("#"):
+                break
+            lines.append(line.lstrip("# "))
+        found[name] = " ".join(lines)
+    return found

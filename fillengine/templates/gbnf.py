@@ -182,7 +182,7 @@ class _Nodes:
 
     def template(self) -> Template:
         if "root" not in self._finite:
-            raise UnsatisfiableForm(f"{self._source}: no finite text fits the grammar")
+            raise UnsatisfiableForm(f"{self._source}: no finite text fits the grammar", keyword="root")
         root = self._node(Call("root"))
         rules: dict[str, Node] = {}
         for name in self._wanted:  # grows meanwhile

@@ -394,7 +394,7 @@ def plain_number(node: Node, pointer: str = "") -> Node:
     try:
         return nodes.Pattern(_plain_number(node.dfa), label=node.label)
     except AutomatonTooLarge as error:
-        raise UnsupportedForm(str(error), keyword="multipleOf", pointer=f"{pointer}/multipleOf") from error
+        raise UnsupportedForm(error.problem, keyword="multipleOf", pointer=pointer, remedy=error.remedy) from error
 
 
 def plain_string(node: Node) -> Node:

@@ -30,7 +30,7 @@ def key_classes(patterns: tuple[Placed, ...]) -> Classes:
     try:
         return _key_classes(patterns)
     except AutomatonTooLarge as error:
-        raise _refusal(str(error), patterns) from error
+        raise _refusal(error.problem, patterns, error.remedy) from error
 
 
 def _key_classes(patterns: tuple[Placed, ...]) -> Classes:
@@ -83,12 +83,14 @@ def few_words(lifted: Dfa, low: int, high: int | None) -> tuple[str, ...] | None
     return tuple(sorted(found))
 
 
-def _refusal(problem: str, patterns: tuple[Placed, ...]) -> UnsupportedForm:
+def _refusal(
+    problem: str, patterns: tuple[Placed, ...], remedy: str = "use fewer overlapping patterns"
+) -> UnsupportedForm:
     return UnsupportedForm(
         problem,
         keyword="patternProperties",
         pointer=patterns[0][1] if patterns else "",
-        remedy="use fewer overlapping patterns",
+        remedy=remedy,
     )
 
 

@@ -55,7 +55,7 @@ class Negations:
             return parts[0]
         if parts not in self._any:
             if parts:
-                logic = Logic(any_of=parts)
+                logic = Logic(any_of=parts, derived=True)
                 self._any[parts] = Schema(schema.pointer, schema.resource, logic=logic)
             else:
                 self._any[parts] = Schema(schema.pointer, schema.resource, never=True)
@@ -195,7 +195,7 @@ class Negations:
         if logic.any_of:
             opposites = [self.of(read(place)) for place in logic.any_of]
             each = [self.any_of(schema, opposite) for opposite in opposites]
-            parts.append(Schema(schema.pointer, schema.resource, logic=Logic(all_of=tuple(each))))
+            parts.append(Schema(schema.pointer, schema.resource, logic=Logic(all_of=tuple(each), derived=True)))
         if logic.negated is not None:
             parts.append(read(logic.negated))
         return parts

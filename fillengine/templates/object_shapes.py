@@ -10,7 +10,7 @@ from fillengine.automata.dfa import Dfa, intersection
 from fillengine.errors import UnsupportedForm
 from fillengine.templates.keys import few_words, key_classes, lifted_keys
 from fillengine.templates.scalars import StringShape, can_have_length, string_value
-from fillengine.templates.schema import Conjunction, Objects, Schema
+from fillengine.templates.schema import Conjunction, Objects, Problem, Schema
 
 if TYPE_CHECKING:
     from fillengine.templates.shapes import Shapes
@@ -74,7 +74,7 @@ class ObjectMerge:
             self._read(objects.property_names) for _, objects in parts if objects.property_names is not None
         )
 
-    def result(self) -> tuple[ObjectShape | None, tuple[str, str] | None]:
+    def result(self) -> tuple[ObjectShape | None, Problem | None]:
         parts = self._parts
         low = max((objects.min_properties for _, objects in parts), default=0)
         high = None
@@ -84,17 +84,15 @@ class ObjectMerge:
         low = max(low, len(required))
         if high is not None and low > high:
             problem = f"at least {low} properties are required, maxProperties is {high}"
-            return None, (problem, parts[0][0].pointer)
+            return None, Problem(problem, "maxProperties", parts[0][0].pointer)
         extras = self._extras()
         members = []
         judge = self._shapes.judge
         for name in self._names:
             if self._key_rules and not judge.admits(name, self._key_rules):
                 if name in required:
-                    return None, (
-                        f"property {name!r} is required, but propertyNames forbids its name",
-                        parts[0][0].pointer,
-                    )
+                    problem = f"property {name!r} is required, but propertyNames forbids its name"
+                    return None, Problem(problem, "propertyNames", parts[0][0].pointer)
                 continue
             members.append(Member(name, self._value_of(name), name in required))
         return ObjectShape(tuple(members), extras, low, high, tuple(self._names)), None

@@ -11,8 +11,8 @@ from typing import Any
 from fillengine.errors import UnsatisfiableForm, UnsupportedForm
 from fillengine.templates.alternatives import Alternatives, Flat
 from fillengine.templates.object_shapes import ObjectShape
-from fillengine.templates.reading import Reader
-from fillengine.templates.schema import Conjunction, Schema
+from fillengine.templates.reading import Reader, keyword_in
+from fillengine.templates.schema import Conjunction, Problem, Schema
 from fillengine.templates.shapes import ArrayShape, Shape, Shapes
 
 # Values nested deeper than this (recursion apart) are refused: what walks a template has limits too.
@@ -53,7 +53,7 @@ class Outline:
     @property
     def first_opposite(self) -> str:
         """The pointer of the first schema that a value is compared with."""
-        return next(iter(self._against)).pointer or "/"
+        return next(iter(self._against)).pointer
 
     def against(self, opposite: Schema) -> Outline | None:
         """The outline of a schema that must not hold: all that fits it, in any order. None: nothing does."""
@@ -160,7 +160,7 @@ class Outline:
             seen.add(conjunction)
             pointer = conjunction[0].pointer
             flats = self._alternatives.of(conjunction)
-            problem: tuple[str, str] | None = None
+            problem: Problem | None = None
             deeper: Conjunction | None = None
             for flat in flats:
                 shape = self._shapes.of(flat)
@@ -171,7 +171,7 @@ class Outline:
             if never is not None:
                 alone = len(conjunction) == 1
                 what = "the schema false allows nothing" if alone else f"what {pointer} needs is excluded here"
-                problem = (what, never.pointer)
+                problem = Problem(what, keyword_in(never.pointer), never.pointer)
             if problem is None and deeper is not None:
                 conjunction = deeper
                 continue
@@ -180,8 +180,22 @@ class Outline:
                     schema.logic is not None and schema.logic.ref is not None for schema in conjunction
                 )
                 what = "the recursion never ends" if endless else "no value is allowed here"
-                problem = (what, pointer)
-            return UnsatisfiableForm(problem[0], pointer=problem[1], remedy="loosen one of the constraints")
+                problem = Problem(what, "$ref" if endless else _combining(conjunction), pointer)
+            what, keyword, pointer = problem
+            return UnsatisfiableForm(what, keyword=keyword, pointer=pointer, remedy="loosen one of the constraints")
+
+
+def _combining(conjunction: Conjunction) -> str:
+    """The first keyword that combines schemas, of some that together allow nothing."""
+    for schema in conjunction:
+        logic = schema.logic
+        if logic is not None:
+            if logic.negated is not None:
+                return "not"
+            if logic.one_of:
+                return "oneOf"
+            return "anyOf" if logic.any_of else "if" if logic.conditional is not None else "allOf"
+    return keyword_in(conjunction[0].pointer)
 
 
 def _object_lives(shape: ObjectShape, lives: Any) -> bool:

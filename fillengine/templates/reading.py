@@ -76,7 +76,7 @@ def _read(place: Place) -> Schema:
     keywords = _Keywords(raw, pointer, resource)
     parts: dict[str, Any] = {}
     for key in raw:
-        part = _PART_OF.get(key)
+        part = KEYWORDS.get(key)
         if part is not None and part not in parts:
             parts[part] = _READERS[part](keywords)
     return Schema(pointer, resource, **parts)
@@ -324,7 +324,7 @@ _READERS: Mapping[str, Any] = {
     "fill": _fill,
 }
 
-_PART_OF: Mapping[str, str] = {
+KEYWORDS: Mapping[str, str] = {
     key: part
     for part, keys in {
         "types": "type",
@@ -340,3 +340,12 @@ _PART_OF: Mapping[str, str] = {
     }.items()
     for key in keys.split()
 }
+
+
+def keyword_in(pointer: str) -> str:
+    """The last keyword on the way to a schema; "" for the whole document.
+
+    "/properties/a/properties/x"     properties
+    """
+    tokens = reversed(pointer.split("/"))
+    return next((token for token in tokens if token in KEYWORDS or token in ("then", "else")), "")

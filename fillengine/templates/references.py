@@ -34,6 +34,11 @@ _SPECIFICATIONS: Mapping[int, Any] = {
 _HOME = "fillengine:form"
 
 
+def drafts() -> tuple[str, ...]:
+    """The values of `$schema` that are known, without "http://" and a trailing "#"."""
+    return tuple(_DRAFTS)
+
+
 def draft_of(document: Any) -> int | None:
     """4, 6, 7, 2019 or 2020 by `$schema`; None where it is absent or names something else."""
     uri = document.get("$schema") if isinstance(document, dict) else None

@@ -72,7 +72,9 @@ def _located(pattern: str, pointer: str, *, whole: bool) -> Dfa:
     except InvalidForm as error:
         raise InvalidForm(error.problem, pointer=pointer, remedy=error.remedy) from None
     except AutomatonTooLarge as error:
-        raise UnsupportedForm(f"pattern {pattern!r}: {error}", keyword="pattern", pointer=pointer) from None
+        raise UnsupportedForm(
+            f"pattern {pattern!r}: {error.problem}", keyword="pattern", pointer=pointer, remedy=error.remedy
+        ) from None
 
 
 @lru_cache(maxsize=2048)

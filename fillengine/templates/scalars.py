@@ -171,7 +171,10 @@ def string_value(shape: StringShape) -> Dfa | None:
             _values[key] = _string_value(shape)
         except AutomatonTooLarge as error:
             raise UnsupportedForm(
-                str(error), keyword="pattern" if shape.patterns else "format", pointer=placed[0][1] if placed else ""
+                error.problem,
+                keyword="pattern" if shape.patterns else "format",
+                pointer=placed[0][1] if placed else "",
+                remedy=error.remedy,
             ) from error
     return _values[key]
 
@@ -230,7 +233,7 @@ def number_dfa(shape: NumberShape, pointer: str = "") -> Dfa | None:
         return _number_dfa(shape)
     except AutomatonTooLarge as error:
         keyword = "multipleOf" if shape.multiple_of is not None else "maximum"
-        raise UnsupportedForm(str(error), keyword=keyword, pointer=pointer) from error
+        raise UnsupportedForm(error.problem, keyword=keyword, pointer=pointer, remedy=error.remedy) from error
 
 
 @lru_cache(maxsize=1024)

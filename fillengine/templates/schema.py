@@ -101,6 +101,7 @@ class Logic:
     """Schemas that apply to the same value. `ref_first`: `$ref`/`allOf` stand before `properties`.
 
     `conditional` is set with `if`: `then` and `otherwise` are the branches (None: anything).
+    `derived`: made by a rewriting, so that the pointer of its schema is where that began.
     """
 
     ref: str | None = None
@@ -114,6 +115,7 @@ class Logic:
     otherwise: Source | None = None
     discriminator: str | None = None
     ref_first: bool = False
+    derived: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -180,6 +182,14 @@ class Schema:
 
 
 Conjunction = tuple[Schema, ...]
+
+
+class Problem(NamedTuple):
+    """Why nothing satisfies a schema: what is wrong, the keyword, and the pointer of the schema that has it."""
+
+    what: str
+    keyword: str
+    pointer: str
 
 
 def escape(token: str) -> str:

@@ -28,6 +28,7 @@ from fillengine.templates.schema import (
     Arrays,
     Conjunction,
     Numbers,
+    Problem,
     Schema,
     Strings,
     identity,
@@ -55,8 +56,8 @@ class ArrayShape:
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
     """`atoms`: the types (see schema.ATOMS) of which there may be a value. A part is set where its type is
-    among them. `values` not None: one of these and nothing else. `problem`: (what, where) if a part of the
-    schema can never be satisfied. `opposites`: schemas that must not hold besides."""
+    among them. `values` not None: one of these and nothing else. `problem`: why a part of the schema can never
+    be satisfied, if so. `opposites`: schemas that must not hold besides."""
 
     pointer: str
     atoms: frozenset[str]
@@ -67,7 +68,7 @@ class Shape:
     array: ArrayShape | None
     object: ObjectShape | None
     fill: str | None
-    problem: tuple[str, str] | None
+    problem: Problem | None
     opposites: tuple[Schema, ...] = ()
 
 
@@ -128,7 +129,7 @@ class Shapes:
             excluded += schema.excluded
             if schema.values is not None:
                 values = schema.values if values is None else values
-        problem = None if atoms else ("no type fits all the schemas that apply", pointer)
+        problem = None if atoms else Problem("no type fits all the schemas that apply", "type", pointer)
         if values is not None:
             return self._enumerated(flat, pointer, values, fill)
         booleans = tuple(b for b in (False, True) if not any(b is value for value in excluded))
@@ -183,7 +184,7 @@ class Shapes:
         if values and len(flat) == 1 and flat[0].says_values_only and all(type(value) is str for value in values):
             fitting = dict.fromkeys(values)
             values = tuple(fitting) if flat[0].types is None or "string" in flat[0].types else ()
-            problem = None if values else ("none of the values fits", pointer)
+            problem = None if values else Problem("none of the values fits", "enum", pointer)
             return Shape(pointer, frozenset(), values, (), None, None, None, None, fill, problem)
         for value in values:
             key = identity(value)
@@ -191,10 +192,10 @@ class Shapes:
                 fitting[key] = value
         problem = None
         if not fitting:
-            problem = ("none of the values fits" if values else "enum is empty", pointer)
+            problem = Problem("none of the values fits" if values else "enum is empty", "enum", pointer)
         return Shape(pointer, frozenset(), tuple(fitting.values()), (), None, None, None, None, fill, problem)
 
-    def _merge_arrays(self, flat: Flat) -> tuple[ArrayShape | None, tuple[str, str] | None]:
+    def _merge_arrays(self, flat: Flat) -> tuple[ArrayShape | None, Problem | None]:
         parts: list[Arrays] = []
         low, high = 0, None
         for schema in flat:
@@ -211,7 +212,7 @@ class Shapes:
         if is_unique and (distinct := self._distinct(parts)) is not None:
             high = lower(high, len(distinct))
         if high is not None and low > high:
-            return None, (f"minItems {low} is above maxItems {high}", flat[0].pointer)
+            return None, Problem(f"minItems {low} is above maxItems {high}", "minItems", flat[0].pointer)
         length = max((len(arrays.prefix) for arrays in parts), default=0)
         if high is not None:
             length = min(length, high)
@@ -236,7 +237,7 @@ class Shapes:
                 values.setdefault(identity(value), value)
         return tuple(values.values())
 
-    def _merge_objects(self, flat: Flat) -> tuple[ObjectShape | None, tuple[str, str] | None]:
+    def _merge_objects(self, flat: Flat) -> tuple[ObjectShape | None, Problem | None]:
         parts = [(schema, schema.objects) for schema in flat if schema.objects is not None]
         return ObjectMerge(self, parts).result()
 
@@ -254,9 +255,7 @@ def _exact(number: int | float) -> Decimal:
     return Decimal(number) if isinstance(number, int) else Decimal(repr(number))
 
 
-def _merge_numbers(
-    flat: Flat, atoms: frozenset[str], excluded: list[Any]
-) -> tuple[NumberShape | None, tuple[str, str] | None]:
+def _merge_numbers(flat: Flat, atoms: frozenset[str], excluded: list[Any]) -> tuple[NumberShape | None, Problem | None]:
     low: tuple[Decimal, bool] | None = None  # (bound, is exclusive): the greater one binds
     high: tuple[Decimal, bool] | None = None  # (-bound, is exclusive), so that the greater one binds too
     multiple: Decimal | None = None
@@ -287,7 +286,8 @@ def _merge_numbers(
         tuple(sorted({_exact(v) for v in excluded if isinstance(v, int | float) and not isinstance(v, bool)})),
     )
     if number_dfa(shape, pointer) is None:
-        return None, ("no number fits the bounds", pointer)
+        keyword = "minimum" if multiple is None else "multipleOf"
+        return None, Problem("no number fits the bounds", keyword, pointer)
     return shape, None
 
 
@@ -298,7 +298,7 @@ def _common_multiple(a: Decimal, b: Decimal) -> Decimal:
     return Decimal(numerator) / Decimal(denominator)
 
 
-def _merge_strings(flat: Flat, excluded: list[Any]) -> tuple[StringShape | None, tuple[str, str] | None]:
+def _merge_strings(flat: Flat, excluded: list[Any]) -> tuple[StringShape | None, Problem | None]:
     low, high = 0, None
     patterns: list[tuple[str, str]] = []
     formats: list[tuple[str, str]] = []
@@ -316,11 +316,12 @@ def _merge_strings(flat: Flat, excluded: list[Any]) -> tuple[StringShape | None,
             formats.append((strings.format, f"{pointer}/format"))
         against += [(pattern, f"{pointer}/pattern") for pattern in strings.excluded_patterns]
     if high is not None and low > high:
-        return None, (f"minLength {low} is above maxLength {high}", pointer)
+        return None, Problem(f"minLength {low} is above maxLength {high}", "minLength", pointer)
     names = tuple(sorted({value for value in excluded if isinstance(value, str)}))
     shape = StringShape(low, high, tuple(patterns), tuple(formats), tuple(against), names)
     if string_pattern(shape) is None:
-        return None, ("no string fits the pattern, the format and the length together", pointer)
+        keyword = "pattern" if patterns else "format" if formats else "not"
+        return None, Problem("no string fits the pattern, the format and the length together", keyword, pointer)
     return shape, None
 
 

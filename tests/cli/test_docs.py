@@ -26,3 +26,10 @@ def test_shipped_schemas_are_valid_and_compile(schema):
     Draft202012Validator.check_schema(form)
     compile(form)
     assert schema.with_name(schema.name.replace(".schema.json", ".txt")).is_file()
+
+
+def test_every_keyword_that_is_read_is_in_the_support_statement():
+    from fillengine.templates.reading import KEYWORDS
+    from fillengine.templates.support import SUPPORT
+
+    assert set(SUPPORT) == set(KEYWORDS)

@@ -1,0 +1,78 @@
+"""What is done with each keyword of JSON Schema, for the documentation. A test holds it to `reading`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from fillengine.automata.tables import STATE_LIMIT
+from fillengine.templates.alternatives import ALTERNATIVES_LIMIT
+from fillengine.templates.outline import DEPTH_LIMIT
+
+_STATES = f"an automaton of more than {STATE_LIMIT:,} states"
+_BRANCHES = f"more than {ALTERNATIVES_LIMIT:,} combinations of branches"
+
+
+class Support(NamedTuple):
+    """How a keyword is honoured, and where it is refused ("": nowhere)."""
+
+    how: str
+    refused: str = ""
+
+
+SUPPORT: Mapping[str, Support] = {
+    "type": Support("`1.0` is an integer, as drafts 6 and later say, but written as `1`"),
+    "enum": Support("any JSON values, each written in one way"),
+    "const": Support("as an `enum` of one value"),
+    "minimum": Support("exact, of any size"),
+    "maximum": Support("exact, of any size"),
+    "exclusiveMinimum": Support("exact; draft 4's boolean too"),
+    "exclusiveMaximum": Support("exact; draft 4's boolean too"),
+    "multipleOf": Support("exact, of decimals such as 0.01 too", _STATES),
+    "minLength": Support("counts Unicode characters"),
+    "maxLength": Support("counts Unicode characters; of any size"),
+    "pattern": Support(
+        "ECMA-262, unanchored unless it says otherwise; look-around where it is an intersection",
+        f"back-references, look-around under a repetition, {_STATES}",
+    ),
+    "format": Support("asserted, see below; an unknown format constrains nothing, with a warning"),
+    "prefixItems": Support("item by item", "beside `items` where `$schema` names an older draft"),
+    "items": Support("an array of schemas (drafts 4 to 2019-09) is `prefixItems`"),
+    "additionalItems": Support("behind an `items` array"),
+    "minItems": Support("counted, of any size"),
+    "maxItems": Support("counted, of any size"),
+    "uniqueItems": Support(
+        "items are compared by their texts, each value having one; objects in them have one order of members",
+        "items that hold the array itself; beside `prefixItems`",
+    ),
+    "contains": Support("with `minContains: 0` only", "elsewhere"),
+    "minContains": Support("as `contains`"),
+    "maxContains": Support("as `contains`", "beside `contains`"),
+    "unevaluatedItems": Support("not yet", "for arrays"),
+    "properties": Support("in the order of the schema, or in any order"),
+    "patternProperties": Support("overlapping patterns too: keys are split by the patterns that they match"),
+    "additionalProperties": Support("any schema; no key is written twice"),
+    "required": Support("honoured"),
+    "propertyNames": Support("any schema of strings"),
+    "minProperties": Support("counted"),
+    "maxProperties": Support("counted"),
+    "dependentRequired": Support("as alternatives", _BRANCHES),
+    "dependentSchemas": Support("as alternatives", _BRANCHES),
+    "dependencies": Support("as `dependentRequired` and `dependentSchemas`", _BRANCHES),
+    "unevaluatedProperties": Support("as `additionalProperties`", "beside `allOf`, `anyOf`, `$ref` and the like"),
+    "$ref": Support(
+        "JSON pointers, `$id`, anchors; recursion of any depth",
+        f"targets outside of the document; values that nest deeper than {DEPTH_LIMIT} levels without recursion",
+    ),
+    "$dynamicRef": Support("not yet", "everywhere"),
+    "$recursiveRef": Support("not yet", "everywhere"),
+    "allOf": Support("merged with its sibling keywords"),
+    "anyOf": Support("as alternatives, which may overlap", _BRANCHES),
+    "oneOf": Support("exactly one: branches that may overlap exclude each other", _BRANCHES),
+    "not": Support(
+        "rewritten as alternatives; what cannot be is compared text by text while it is written",
+        "a value that holds itself; where the search for a value finds none",
+    ),
+    "if": Support("with `then` and `else`: (if and then) or (not if and else)", _BRANCHES),
+    "x-fill": Support("`verbatim` or `free`: whether a string is held to the document"),
+}
