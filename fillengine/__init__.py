@@ -36,8 +36,13 @@ if TYPE_CHECKING:
     from fillengine.fill import Guard as Guard
     from fillengine.fill import Session as Session
     from fillengine.generation.service import Service as Service
+    from fillengine.templates import Choice as Choice
     from fillengine.templates import Form as Form
     from fillengine.templates import FormWarning as FormWarning
+    from fillengine.templates import Grammar as Grammar
+    from fillengine.templates import Many as Many
+    from fillengine.templates import Regex as Regex
+    from fillengine.templates import Template as Template
     from fillengine.templates import Verbatim as Verbatim
     from fillengine.templates import compile as compile
 
@@ -60,8 +65,13 @@ _HOMES: dict[str, str] = {
     "Guard": "fillengine.fill",
     "Session": "fillengine.fill",
     "Service": "fillengine.generation.service",
+    "Choice": "fillengine.templates",
     "Form": "fillengine.templates",
     "FormWarning": "fillengine.templates",
+    "Grammar": "fillengine.templates",
+    "Many": "fillengine.templates",
+    "Regex": "fillengine.templates",
+    "Template": "fillengine.templates",
     "Verbatim": "fillengine.templates",
     "compile": "fillengine.templates",
 }

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
+from fillengine.automata import nodes
 from fillengine.automata.machine import Machine
-from fillengine.automata.nodes import Template
 from fillengine.errors import InvalidForm, UnsatisfiableForm, UnsupportedForm
+from fillengine.templates.choice_form import Choice
 from fillengine.templates.form import Form
+from fillengine.templates.grammar_form import Grammar
 from fillengine.templates.holes import Fill
+from fillengine.templates.inline import inline
 from fillengine.templates.json_schema import write
+from fillengine.templates.many_form import Many
 from fillengine.templates.outline import Outline
 from fillengine.templates.pydantic_form import Verbatim, is_python_type, schema_of
+from fillengine.templates.regex_form import Regex
 from fillengine.templates.scalars import FormWarning
 from fillengine.templates.style import STYLES, Style
+from fillengine.templates.template_form import Template
+from fillengine.templates.text_form import TextForm
 
-__all__ = ["Form", "FormWarning", "Verbatim", "compile"]
+__all__ = ["Choice", "Form", "FormWarning", "Grammar", "Many", "Regex", "Template", "Verbatim", "compile"]
 
 Order = Literal["declared", "any"]
 Additional = Literal["closed", "schema"]
@@ -32,7 +40,8 @@ def compile(
     grounding: str | None = None,
     ground: Fill = "free",
 ) -> Form:
-    """Compile a form: a JSON Schema (dict, bool or JSON text), a pydantic model, or any type that pydantic knows.
+    """Compile a form: a JSON Schema (dict, bool or JSON text), a pydantic model or any type that pydantic knows,
+    or a text form (Regex, Choice, Grammar, Template, Many).
 
     style       "spaced" (as json.dumps), "compact", "indented" (as indent=2) or "any" (free white space)
     order       "declared": properties in the order of the schema; "any": in any order
@@ -54,6 +63,9 @@ def compile(
     is_free_order = order == "any" or additional == "schema"
     if isinstance(form, Form):
         compiled = form
+    elif isinstance(form, TextForm):
+        inner = partial(compile, style=style, order=order, additional=additional)
+        compiled = form.form(partial(inline, compile=inner))
     elif is_python_type(form):
         schema, adapter = schema_of(form)
         compiled = replace(
@@ -72,7 +84,7 @@ def _from_schema(schema: Any, style: Style, additional: Additional, *, is_free_o
         template = write(outline, style)
         if outline.has_opposites:
             _check_satisfiable(template, outline)
-        return Form(template, schema, None, style, outline)
+        return Form(template, schema, outline=outline, hold=partial(write, outline, style))
     except RecursionError as error:
         pointer = "/allOf" if isinstance(schema, dict) and "allOf" in schema else ""
         raise UnsupportedForm(
@@ -80,7 +92,7 @@ def _from_schema(schema: Any, style: Style, additional: Additional, *, is_free_o
         ) from error
 
 
-def _check_satisfiable(template: Template, outline: Outline) -> None:
+def _check_satisfiable(template: nodes.Template, outline: Outline) -> None:
     """What is compared text by text is searched for a value; where none is found, none can be promised."""
     try:
         Machine(template)
@@ -100,8 +112,8 @@ def _json(form: Any) -> Any:
         return form
     if not isinstance(form, str):
         raise InvalidForm(
-            f"a form is a JSON Schema, JSON text or a type, this is {type(form).__name__}",
-            remedy="pass a dict, a str or a pydantic model",
+            f"a form is a JSON Schema, JSON text, a type or a text form, this is {type(form).__name__}",
+            remedy="pass a dict, a str, a pydantic model, Regex, Choice, Grammar, Template or Many",
         )
     try:
         return json.loads(form)

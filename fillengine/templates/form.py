@@ -13,9 +13,7 @@ import jsonschema
 
 from fillengine.automata.nodes import Template
 from fillengine.templates.holes import Fill, Ground
-from fillengine.templates.json_schema import write
 from fillengine.templates.outline import Outline
-from fillengine.templates.style import Style
 
 _VALIDATORS: dict[int, Any] = {
     4: jsonschema.Draft4Validator,
@@ -32,15 +30,20 @@ class Form:
 
     template:  what may be written
     schema:    the JSON Schema, None for a form that is not one
-    source:    the pydantic model or Python type that the form was, None otherwise
+    source:    the pydantic model, Python type or text form that the form was, None otherwise
+    outline:   what the JSON Schema says, None for a form that is not one
+    read:      the value of a text
+    hold:      the template held to a document, None for a form that no document narrows
+    is_open:   where the text ends is seen from what follows only: it is read as short as can be
     """
 
     template: Template
     schema: dict[str, Any] | bool | None = None
     source: Any = None
-    style: Style = "spaced"
     outline: Outline | None = field(default=None, repr=False)
     read: Callable[[str], Any] = field(default=json.loads, repr=False)
+    hold: Callable[[Ground], Template] | None = field(default=None, repr=False)
+    is_open: bool = field(default=False, repr=False)
 
     @property
     def title(self) -> str:
@@ -57,21 +60,23 @@ class Form:
         "free" only those that ask for it are held. A field into which nothing from the document fits stays
         free. The schema is not read again.
         """
-        if self.outline is None:
-            return self
-        return replace(self, template=write(self.outline, self.style, Ground(source, default)))
+        return self if self.hold is None else replace(self, template=self.held(Ground(source, default)))
+
+    def held(self, ground: Ground) -> Template:
+        """The template held to a document."""
+        return self.template if self.hold is None else self.hold(ground)
 
     def parse(self, text: str) -> Any:
-        """The value of a text: an object of the form's type if it was one, else plain JSON.
+        """The value of a text: an object of the form's type if it was one, what a text form says, else plain JSON.
 
-        Raises json.JSONDecodeError or pydantic.ValidationError.
+        Raises ValueError: json.JSONDecodeError, pydantic.ValidationError, or of a text form.
         """
         return self.read(text)
 
     def validate(self, text: str) -> None:
         """Check a text against the schema, formats included. Raises json.JSONDecodeError for a text that is
         no JSON, jsonschema.ValidationError for a value that does not fit, pydantic.ValidationError for one
-        that the form's type refuses."""
+        that the form's type refuses, ValueError for one that is no text of a text form."""
         if self._validator is not None:
             self._validator.validate(json.loads(text))
         self.read(text)

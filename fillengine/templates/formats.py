@@ -15,19 +15,12 @@ from pathlib import Path
 
 from fillengine.automata.dfa import Dfa
 from fillengine.templates.gbnf import parse, regular
-
-
-@lru_cache(maxsize=1)
-def _folder() -> Path:
-    """grammars/formats: inside the package where a wheel put it, else at the top of the checkout."""
-    package = Path(__file__).parents[1]
-    installed = package / "_grammars" / "formats"
-    return installed if installed.is_dir() else package.parent / "grammars" / "formats"
+from fillengine.templates.library import grammars_folder
 
 
 @lru_cache(maxsize=1)
 def _files() -> dict[str, Path]:
-    return {file.stem: file for file in _folder().glob("*.gbnf")}
+    return {file.stem: file for file in (grammars_folder() / "formats").glob("*.gbnf")}
 
 
 def format_names() -> list[str]:

@@ -122,18 +122,20 @@ class _Inliner:
         )
 
 
-def nodes(grammar: Grammar) -> Template:
+def nodes(grammar: Grammar, others: Mapping[str, Node] | None = None) -> Template:
     """The template of any grammar. Parts without recursion become one Pattern where they are small.
+
+    others: what stands for the names of `grammar.others`; none of them writes the empty text.
 
     A repetition's item is never empty, and options that no finite text fits are left out.
     Raises UnsatisfiableForm when no finite text fits the grammar at all.
     """
-    return _Nodes(grammar).template()
+    return _Nodes(grammar, others or {}).template()
 
 
-def _finite_rules(rules: Mapping[str, Definition]) -> frozenset[str]:
-    """The names of the rules that some finite text fits."""
-    found: set[str] = set()
+def _finite_rules(rules: Mapping[str, Definition], others: frozenset[str]) -> frozenset[str]:
+    """The names of the rules and other forms that some finite text fits."""
+    found: set[str] = set(others)
     growing = True
     while growing:
         more = {name for name, rule in rules.items() if name not in found and _is_finite(rule.body, found)}
@@ -170,12 +172,14 @@ def _recursive_rules(rules: Mapping[str, Definition]) -> frozenset[str]:
 
 
 class _Nodes:
-    def __init__(self, grammar: Grammar) -> None:
+    def __init__(self, grammar: Grammar, others: Mapping[str, Node]) -> None:
         self._source = grammar.source
+        self._others = others
         self._bodies: dict[str, Tree] = {name: rule.body for name, rule in grammar.rules.items()}
         self._empty = empty_rules(grammar.rules)
-        self._finite = _finite_rules(grammar.rules)
-        self._recursive = set(_recursive_rules(grammar.rules))
+        self._finite = _finite_rules(grammar.rules, grammar.others)
+        # What is no automaton: recursion, and other forms.
+        self._recursive = {*_recursive_rules(grammar.rules), *grammar.others}
         self._inliner = _Inliner(grammar)
         self._named: dict[str, Node] = {}
         self._wanted: list[str] = []
@@ -253,6 +257,8 @@ class _Nodes:
         return built[0] if len(built) == 1 else template.Choice(tuple(built))
 
     def _call(self, name: str) -> Node:
+        if name in self._others:
+            return self._others[name]
         if name in self._recursive:
             if name not in self._wanted:
                 self._wanted.append(name)

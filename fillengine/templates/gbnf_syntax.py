@@ -49,11 +49,13 @@ _GRAMMAR = r"""
          | "." -> dot
          | NAME -> call
          | "(" either ")" -> group
+         | TOKEN -> token
     DEFINITION.2: /[A-Za-z0-9_-]+\s*::=/
     NAME: /[A-Za-z0-9_-]+/
     STRING: /"(?:[^"\\\n]|\\.)*"/
     CLASS: /\[\^?(?:[^\]\\\n]|\\.)*\]/
     QUANTIFIER: /[*+?]|\{\s*\d+\s*(?:,\s*\d*\s*)?\}/
+    TOKEN: /!?<\[?[^<>\]\n]*\]?>/
     COMMENT: /#[^\n]*/
     SPACE: /\s+/
     %ignore COMMENT
@@ -76,10 +78,14 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Grammar:
-    """A checked grammar: `root` is there, every name is defined and used, no rule is left recursive."""
+    """A checked grammar: `root` is there, every name is defined and used, no rule is left recursive.
+
+    others: names that stand for something else than a rule, which is never the empty text
+    """
 
     rules: Mapping[str, Definition]
     source: str
+    others: frozenset[str] = frozenset()
 
 
 def _point(piece: str, token: Token, offset: int) -> int:
@@ -96,8 +102,10 @@ def _point(piece: str, token: Token, offset: int) -> int:
 
 
 class _SyntaxProblemError(Exception):
-    def __init__(self, problem: str, line: int, column: int, *, unsupported: bool = False) -> None:
-        self.problem, self.line, self.column, self.unsupported = problem, line, column, unsupported
+    """`remedy`: what to do instead of something that is understood and not supported; "" for what is wrong."""
+
+    def __init__(self, problem: str, line: int, column: int, *, remedy: str = "") -> None:
+        self.problem, self.line, self.column, self.remedy = problem, line, column, remedy
         super().__init__(problem)
 
 
@@ -146,6 +154,12 @@ class _Builder(Transformer[Token, Any]):
     def call(self, children: list[Token]) -> Tree:
         return Call(str(children[0]), children[0].line or 1, children[0].column or 1)
 
+    def token(self, children: list[Token]) -> Tree:
+        token = children[0]
+        problem = f"{token} names a token of one vocabulary, and a grammar here is about text"
+        remedy = "write the token's text in quotes"
+        raise _SyntaxProblemError(problem, token.line or 1, token.column or 1, remedy=remedy)
+
     def group(self, children: list[Tree]) -> Tree:
         return children[0]
 
@@ -161,7 +175,8 @@ class _Builder(Transformer[Token, Any]):
             raise _SyntaxProblemError(f"repetition {token} out of order", token.line, token.column)
         if max(low, high or 0) > MAX_REPEAT:
             problem = f"repetition {token} asks for more than {MAX_REPEAT} rounds"
-            raise _SyntaxProblemError(problem, token.line, token.column, unsupported=True)
+            remedy = "use smaller bounds, or {m,} without an upper one"
+            raise _SyntaxProblemError(problem, token.line, token.column, remedy=remedy)
         return Repeat(item, low, high)
 
 
@@ -170,15 +185,17 @@ def _parser() -> Lark:
     return Lark(_GRAMMAR, parser="lalr", transformer=_Builder())
 
 
-def parse(text: str, *, source: str) -> Grammar:
+def parse(text: str, *, source: str, others: frozenset[str] = frozenset()) -> Grammar:
     """The checked grammar of `text`; `source` (a file name, say) is where errors say it is from.
+
+    others: names that the text may use without defining them.
 
     Raises InvalidForm with line and column (syntax; a rule that is missing, defined twice, never used or left
     recursive) and UnsupportedForm for a repetition beyond MAX_REPEAT.
     """
     try:
         definitions: list[Definition] = _parser().parse(text)  # type: ignore[assignment]
-        return _checked(definitions, source)
+        return _checked(definitions, source, others)
     except VisitError as error:
         problem: BaseException = error.orig_exc
     except UnexpectedInput as error:
@@ -197,8 +214,8 @@ def parse(text: str, *, source: str) -> Grammar:
     if not isinstance(problem, _SyntaxProblemError):
         raise problem
     where = f"{source}, line {problem.line}, column {problem.column}: {problem.problem}"
-    if problem.unsupported:
-        raise UnsupportedForm(where, keyword="grammar", remedy="use smaller bounds, or {m,} without an upper one")
+    if problem.remedy:
+        raise UnsupportedForm(where, keyword="grammar", remedy=problem.remedy)
     raise InvalidForm(where)
 
 
@@ -214,9 +231,12 @@ def calls(tree: Tree) -> Iterator[Call]:
             yield from calls(item)
 
 
-def _checked(definitions: list[Definition], source: str) -> Grammar:
+def _checked(definitions: list[Definition], source: str, others: frozenset[str]) -> Grammar:
     rules: dict[str, Definition] = {}
     for rule in definitions:
+        if rule.name in others:
+            problem = f"rule {rule.name} is defined here and given as a form"
+            raise _SyntaxProblemError(problem, rule.line, rule.column)
         if rule.name in rules:
             first = rules[rule.name].line
             raise _SyntaxProblemError(f"rule {rule.name} is defined in line {first} already", rule.line, rule.column)
@@ -225,16 +245,20 @@ def _checked(definitions: list[Definition], source: str) -> Grammar:
         raise _SyntaxProblemError("the grammar has no rule named root", 1, 1)
     for rule in definitions:
         for call in calls(rule.body):
-            if call.name not in rules:
+            if call.name not in rules and call.name not in others:
                 raise _SyntaxProblemError(f"rule {call.name} is not defined", call.line, call.column)
     used = ["root"]
     for name in used:
-        used += {call.name for call in calls(rules[name].body)}.difference(used)
+        if name in rules:
+            used += {call.name for call in calls(rules[name].body)}.difference(used)
     for rule in definitions:
         if rule.name not in used:
             raise _SyntaxProblemError(f"rule {rule.name} is never used from root", rule.line, rule.column)
+    for name in others:
+        if name not in used:
+            raise _SyntaxProblemError(f"the form {name} is never used from root", 1, 1)
     _check_left_recursion(rules)
-    return Grammar(rules, source)
+    return Grammar(rules, source, others)
 
 
 def empty_rules(rules: Mapping[str, Definition]) -> frozenset[str]:
@@ -282,7 +306,7 @@ def _check_left_recursion(rules: Mapping[str, Definition]) -> None:
             case Repeat(item, _, high) if high != 0:
                 yield from leftmost(item)
 
-    first = {name: list(leftmost(rule.body)) for name, rule in rules.items()}
+    first = {name: [call for call in leftmost(rule.body) if call.name in rules] for name, rule in rules.items()}
     done: set[str] = set()
     for name in rules:
         path: list[str] = [name]

@@ -11,6 +11,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerati
 from pydantic_core import CoreSchema
 
 from fillengine.errors import InvalidForm, UnsupportedForm
+from fillengine.templates.typed_dicts import readable
 
 
 class Verbatim:
@@ -44,7 +45,7 @@ def schema_of(form: Any) -> tuple[dict[str, Any], TypeAdapter[Any]]:
 @lru_cache(maxsize=256)
 def _schema_of(form: Any) -> tuple[dict[str, Any], TypeAdapter[Any]]:
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(form)
+        adapter: TypeAdapter[Any] = TypeAdapter(readable(form))
         return adapter.json_schema(mode="validation"), adapter
     except PydanticInvalidForJsonSchema as error:
         raise UnsupportedForm(
@@ -54,7 +55,7 @@ def _schema_of(form: Any) -> tuple[dict[str, Any], TypeAdapter[Any]]:
         ) from error
     except (PydanticSchemaGenerationError, PydanticUserError, pydantic.errors.PydanticUndefinedAnnotation) as error:
         raise InvalidForm(
-            f"pydantic cannot read {_name(form)}: {error}",
+            f"pydantic cannot read {_name(form)}: {str(error).partition(chr(10))[0]}",
             remedy="use a pydantic model, or a type that pydantic knows",
         ) from error
 

@@ -1,0 +1,75 @@
+"""Forms that are declared by objects: texts that need not be JSON.
+
+    Regex, Choice, Grammar, Template, Many
+
+A text form is made into a `Form` by `compile`, and others may stand inside it. Inside `Annotated[str, …]` of a
+pydantic model it says what the string is.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from fillengine.automata.machine import Machine
+from fillengine.automata.nodes import Template
+
+if TYPE_CHECKING:
+    from fillengine.templates.form import Form
+
+Compile = Callable[[Any], "Form"]
+
+
+class TextForm(ABC):
+    """A form that is declared by an object."""
+
+    @abstractmethod
+    def form(self, compiled: Compile) -> Form:
+        """This form, compiled. `compiled` makes the forms inside it, as they are written in a text.
+
+        Raises FormError.
+        """
+
+
+class Matcher:
+    """Says where a template's texts can end in a given text, and what is wrong with one that is not one of them."""
+
+    def __init__(self, template: Template) -> None:
+        self._template = template
+
+    @cached_property
+    def machine(self) -> Machine:
+        return Machine(self._template)
+
+    def ends(self, data: bytes, start: int) -> list[int]:
+        """The offsets at which a text of the template that begins at `start` can end, the nearest first."""
+        found: list[int] = []
+        state = self.machine.start
+        for offset in range(start, len(data) + 1):
+            if state.is_accepting:
+                found.append(offset)
+            if offset == len(data):
+                break
+            following = self.machine.step(state, data[offset])
+            if following is None:
+                break
+            state = following
+        return found
+
+    def accepts(self, text: str) -> bool:
+        return self.machine.accepts(text.encode())
+
+    def check(self, text: str, what: str) -> None:
+        """Raises ValueError for a text that is none of the template's; `what` names what it was to be."""
+        state = self.machine.start
+        data = text.encode()
+        for offset, byte in enumerate(data):
+            following = self.machine.step(state, byte)
+            if following is None:
+                shown = data[max(0, offset - 20) : offset + 20].decode("utf-8", "replace")
+                raise ValueError(f"the text is no {what}: it leaves it at byte {offset}, in {shown!r}")
+            state = following
+        if not state.is_accepting:
+            raise ValueError(f"the text is no {what}: it ends too soon, at byte {len(data)}")
