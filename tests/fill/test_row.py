@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
-from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
+from row_runs import TOKENIZER, HashModel, run
 from templates_strategy import templates
-from vocabularies import WithEnd, byte_level_tokenizer
 
-from fillengine.automata.mask import Mask
 from fillengine.automata.nodes import Literal, Template
 from fillengine.errors import FillError, UnsatisfiableForm
 from fillengine.fill import DEFAULT_GUARD, Constraint, Fill, Row
 from fillengine.fill.economics import FLAT_CURVE
 from fillengine.fill.sources import INSIDE, Cursor, Echo, Guess, Part, Source, UnstableRest, usual_sources
-from fillengine.fill.tokenizer import read_tokenizer
 from fillengine.templates import compile
-
-TOKENIZER = read_tokenizer(WithEnd(byte_level_tokenizer()))
-SIZE = TOKENIZER.vocabulary.size
-
-
-class HashModel:
-    """Chooses by a hash of everything in the cache: a misaligned cache is noticed."""
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-        self.cache: list[int] = []
-
-    def choose(self, context: Sequence[int], mask: Mask) -> int:
-        digest = hashlib.blake2b(repr((self.seed, list(context))).encode(), digest_size=8).digest()
-        allowed = mask.token_ids(SIZE)
-        return int(allowed[int.from_bytes(digest, "little") % len(allowed)])
 
 
 class Liar:
@@ -60,25 +40,6 @@ class Liar:
         if self.random.random() < 0.3:
             text += self.random.choice([b'"}]', b"\xff", b", ", b"abc" * 60, b"<eos>", "é".encode()])
         return [Guess(self, (Part(text[:2], "lie"), Part(text[2:], "lie")))]
-
-
-def run(row: Row, model: HashModel) -> list[int]:
-    pending = [0]
-    while not row.is_finished:
-        planned = row.plan(pending)
-        if planned is None:
-            break
-        base = len(model.cache)
-        model.cache += planned.feed
-        choices = [
-            model.choose(model.cache[: base + index + 1], mask)
-            for index, mask in zip(planned.project, planned.masks, strict=True)
-        ]
-        commit = row.commit(planned, choices)
-        del model.cache[base + commit.keep :]
-        assert model.cache[1:] + commit.pending == row.token_ids[: len(model.cache) - 1 + len(commit.pending)]
-        pending = commit.pending
-    return row.token_ids
 
 
 @settings(max_examples=200, deadline=None)
