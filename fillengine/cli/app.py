@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 import fillengine
-from fillengine.cli import doctor, extract, inspect, models
+from fillengine.cli import doctor, extract, grammars, inspect, models
 from fillengine.cli.exits import BAD_INPUT, DONE, OWN_FAULT
 from fillengine.cli.render import say
 from fillengine.errors import FillError
@@ -62,6 +62,7 @@ app = typer.Typer(
 )
 app.command("extract")(extract.extract)
 app.command("inspect")(inspect.inspect)
+app.add_typer(grammars.app, name="grammars")
 app.add_typer(models.app, name="models")
 app.command("doctor")(doctor.doctor)
 

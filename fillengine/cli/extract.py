@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fillengine.cli.exits import INTERRUPTED, SOME_FAILED, TERMINATED
+from fillengine.cli.forms import ChoiceOption, GrammarOption, RegexOption, load_form
 from fillengine.cli.inputs import gather
 from fillengine.cli.interruption import Terminated, terminable
 from fillengine.cli.render import run_progress, say, show_totals, waiting
@@ -41,9 +42,17 @@ DEFAULT_GROUNDING_MODE = GroundingMode(DEFAULT_GROUNDING)
 def extract(
     *,
     schema: Annotated[
-        str,
-        typer.Option("--schema", "-s", metavar="FILE|MODULE:MODEL", help="A JSON Schema file or a pydantic model."),
-    ],
+        str | None,
+        typer.Option(
+            "--schema",
+            "-s",
+            metavar="FILE|MODULE:NAME",
+            help="A JSON Schema file, or a form in Python: a model, a Template.",
+        ),
+    ] = None,
+    regex: RegexOption = None,
+    choice: ChoiceOption = None,
+    grammar: GrammarOption = None,
     documents: Annotated[
         list[str] | None,
         typer.Argument(
@@ -98,19 +107,19 @@ def extract(
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random numbers, above temperature 0.")] = 0,
     stats: Annotated[bool, typer.Option("--stats", help="Print statistics on standard error.")] = False,
 ) -> None:
-    """Write one JSON object for each document, as JSON Lines, in order.
+    """Write one value for each document, as JSON Lines, in order.
 
-    A row is {"document": NAME, "value": {...}}, or {"document": NAME, "error": TEXT} where a document among
-    several could not be served. NAME is the file as given, or FILE:LINE with --field.
+    The form is given by one of --schema, --regex, --choice and --grammar. A row is {"document": NAME, "value": {...}},
+    or {"document": NAME, "error": TEXT} where a document among several could not be served. NAME is the file as
+    given, or FILE:LINE with --field.
     """
-    from fillengine.cli.forms import load_form
     from fillengine.cli.sink import FileSink, StreamSink
     from fillengine.extraction.totals import Totals
 
+    form = load_form(schema, regex, choice, grammar, named="--schema")
     inputs = gather(documents or [], field)
     if resume and output is None:
         raise FillError("--resume needs --output FILE, the file to go on with")
-    form = load_form(schema)
     settings = Settings(
         instructions=instructions,
         fill=fill.value,

@@ -1,4 +1,4 @@
-"""The form that a command is given: a JSON Schema file, or a Python object named `module:Name`."""
+"""The form that a command is given: a JSON Schema file, a Python object named `module:Name`, or a text form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import re
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from fillengine.errors import DocumentError, FillError, FormError, InvalidForm
 
@@ -18,19 +20,56 @@ if TYPE_CHECKING:
 
 _PYTHON_NAME = re.compile(r"(?P<module>[A-Za-z_][\w.]*):(?P<name>[A-Za-z_][\w.]*)")
 
+RegexOption = Annotated[
+    str | None,
+    typer.Option("--regex", metavar="PATTERN", help="A text that this pattern (ECMA-262) matches as a whole."),
+]
+ChoiceOption = Annotated[
+    list[str] | None, typer.Option("--choice", metavar="TEXT", help="One of several texts; give it once for each.")
+]
+GrammarOption = Annotated[
+    str | None,
+    typer.Option("--grammar", metavar="FILE|NAME", help="A grammar in GBNF, or a name from `fillengine grammars`."),
+]
 
-def load_form(spec: str, **options: Any) -> Form:
-    """Compile the form that `spec` names. `options` are those of `fillengine.compile`.
 
-    Raises FillError; its message begins with `spec`.
+def load_form(
+    schema: str | None, regex: str | None, choice: list[str] | None, grammar: str | None, *, named: str, **options: Any
+) -> Form:
+    """Compile the one form that a command was given. `options` are those of `fillengine.compile`.
+
+    named: how the command calls a schema, for its errors
+
+    Raises FillError; its message begins with what was given.
     """
-    form = read_form(spec)
-    from fillengine.templates import compile
+    given = [spec for spec in (schema, regex, grammar, *([", ".join(choice)] if choice else [])) if spec is not None]
+    if len(given) != 1:
+        which = "several forms are" if given else "no form is"
+        raise FillError(f"{which} given; give one of {named}, --regex, --choice and --grammar")
+    from fillengine.templates import Choice, Regex, compile
 
     try:
-        return compile(form, **options)
+        if regex is not None:
+            return compile(Regex(regex), **options)
+        if grammar is not None:
+            return compile(_grammar(grammar), **options)
+        if schema is not None:
+            return compile(read_form(schema), **options)
+        return compile(Choice(choice or ()), **options)
     except FormError as error:
-        raise FillError(f"{spec}: {error}") from error
+        message = str(error)
+        raise FillError(message if message.startswith(given[0]) else f"{given[0]}: {message}") from error
+
+
+def _grammar(spec: str) -> Any:
+    from fillengine.templates import Grammar
+    from fillengine.templates.library import shipped
+
+    if spec in shipped() and not Path(spec).exists():
+        return Grammar.named(spec)
+    if not Path(spec).exists():
+        raise InvalidForm(f"{spec}: there is no such file, and no grammar of this name; see `fillengine grammars`")
+    return Grammar(Path(spec))
 
 
 def read_form(spec: str) -> Any:

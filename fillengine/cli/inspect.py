@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fillengine.cli.forms import ChoiceOption, GrammarOption, RegexOption, load_form
 from fillengine.errors import FillError
 
 if TYPE_CHECKING:
@@ -24,7 +25,15 @@ class Style(str, Enum):
 
 def inspect(
     *,
-    schema: Annotated[str, typer.Argument(metavar="FILE|MODULE:MODEL", help="A JSON Schema file or a pydantic model.")],
+    schema: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE|MODULE:NAME", help="A JSON Schema file, or a form in Python: a model, a Template."
+        ),
+    ] = None,
+    regex: RegexOption = None,
+    choice: ChoiceOption = None,
+    grammar: GrammarOption = None,
     style: Annotated[Style, typer.Option(help="White space of the JSON text.")] = Style.SPACED,
     model: Annotated[
         str | None,
@@ -36,13 +45,12 @@ def inspect(
         ),
     ] = None,
 ) -> None:
-    """Show what a schema becomes: the text that is asserted, and the holes that a model fills."""
+    """Show what a form becomes: the text that is asserted, and the holes that a model fills."""
     from rich.console import Console
 
-    from fillengine.cli.forms import load_form
     from fillengine.cli.template_view import legend, view
 
-    form = load_form(schema, style=style.value)
+    form = load_form(schema, regex, choice, grammar, named="FILE", style=style.value)
     trees, counts = view(form.template, form.schema)
     summary = _summary(counts, model)
     console = Console(highlight=False)

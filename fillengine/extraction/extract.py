@@ -9,18 +9,21 @@ place, and the others go on. What is wrong with the form itself is raised at the
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from pydantic_core import to_jsonable_python
+
 from fillengine.errors import ContextExceeded, DocumentError, FillError
 from fillengine.extraction.documents import BadDocument, Document, Source, checked, read_text
-from fillengine.extraction.prompt import build_messages
+from fillengine.extraction.prompt import build_messages, build_text_messages
 from fillengine.extraction.settings import Fill, Settings
 from fillengine.fill import Constraint
-from fillengine.templates import Form, compile
+from fillengine.templates import Form, TextForm, compile
 
 if TYPE_CHECKING:
     from fillengine.generation.engine import Request
@@ -72,11 +75,16 @@ class ExtractionError:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What became of one document. `index` is its place among all documents of the run, from 0."""
+    """What became of one document.
+
+    index    its place among all documents of the run, from 0
+    json     the value as JSON, where the text that was written is none
+    """
 
     index: int
     document: str
     outcome: Result | ExtractionError
+    json: str | None = None
 
 
 def extract(
@@ -145,8 +153,16 @@ def _rows(
     for _, outcome in engine.run(requests(), batch_size=settings.batch_size):
         yield from failed_rows()
         index, name, _ = waiting.popleft()
-        yield Row(index, name, _checked_outcome(name, outcome))
+        checked_outcome = _checked_outcome(name, outcome)
+        yield Row(index, name, checked_outcome, _as_json(form, checked_outcome))
     yield from failed_rows()
+
+
+def _as_json(form: Form, outcome: Result | ExtractionError) -> str | None:
+    """The value of a text form's text; None for an error, and where the text is JSON itself."""
+    if form.schema is not None or isinstance(outcome, ExtractionError):
+        return None
+    return json.dumps(to_jsonable_python(outcome.value, fallback=str), ensure_ascii=False)
 
 
 def _checked_outcome(name: str, outcome: Result | FillError) -> Result | ExtractionError:
@@ -168,7 +184,7 @@ def _request(engine: Engine, source: Source, form: Form, settings: Settings, ind
         raise source.error
     checked(source.name, source.text)
     request = engine.request(
-        build_messages(form.schema, source.text, instructions=settings.instructions, example=settings.example),
+        _messages(form, source.text, settings),
         form,
         max_tokens=settings.max_tokens,
         temperature=settings.temperature,
@@ -185,6 +201,13 @@ def _request(engine: Engine, source: Source, form: Form, settings: Settings, ind
             "tokens; shorten the document, or use a model with a longer context"
         )
     return replace(request, form=form.ground(source.text, settings.grounding))
+
+
+def _messages(form: Form, document: str, settings: Settings) -> list[dict[str, str]]:
+    said: dict[str, Any] = {"instructions": settings.instructions, "example": settings.example}
+    if isinstance(form.source, TextForm):
+        return build_text_messages(form.source.description, document, **said)
+    return build_messages(form.schema, document, **said)
 
 
 def _as_source(document: str | Path | Source, index: int) -> Source:

@@ -91,6 +91,20 @@ def build_messages(
     return messages
 
 
+def build_text_messages(
+    description: str, document: str, *, instructions: str | None = None, example: Example | None = None
+) -> Messages:
+    """Chat messages that ask for a text which is no JSON: `description` says what it is. No examples are shipped."""
+    system = {"role": "system", "content": _template("text-system").render(instructions=instructions or "")}
+
+    def question(text: str) -> dict[str, str]:
+        content = _template("text-document").render(description=description, document=text)
+        return {"role": "user", "content": content}
+
+    shown = [question(example.document), {"role": "assistant", "content": example.answer}] if example else []
+    return [system, *shown, question(document)]
+
+
 def _turns(form: PromptContext, example: Example) -> Messages:
     return [_question(form, example.document), {"role": "assistant", "content": example.answer}]
 

@@ -3,7 +3,8 @@
     {"document": "notes/a.txt", "value": {"from": "Weber", "items": 3}}
     {"document": "notes/b.txt", "error": "the document is empty; there is nothing to extract from"}
 
-The value is the text that was generated, character by character, so that a number keeps its spelling.
+The value is the text that was generated, character by character, so that a number keeps its spelling. Where the form
+is no JSON (a regular expression, a template of text), it is the value of the text, as JSON.
 A run that was interrupted leaves whole rows, at worst with a torn last line; `take_up` cuts that.
 """
 
@@ -68,7 +69,7 @@ def encode_row(row: Row) -> bytes:
     if isinstance(row.outcome, ExtractionError):
         body = f'"error": {json.dumps(row.outcome.problem, ensure_ascii=False)}'
     else:
-        body = f'"value": {row.outcome.text}'
+        body = f'"value": {row.outcome.text if row.json is None else row.json}'
     # A file name that is not UTF-8 holds lone surrogates; they are written as JSON escapes.
     return f'{{"document": {name}, {body}}}\n'.encode("utf-8", "backslashreplace")
 

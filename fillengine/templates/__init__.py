@@ -25,7 +25,7 @@ from fillengine.templates.style import STYLES, Style
 from fillengine.templates.template_form import Template
 from fillengine.templates.text_form import TextForm
 
-__all__ = ["Choice", "Form", "FormWarning", "Grammar", "Many", "Regex", "Template", "Verbatim", "compile"]
+__all__ = ["Choice", "Form", "FormWarning", "Grammar", "Many", "Regex", "Template", "TextForm", "Verbatim", "compile"]
 
 Order = Literal["declared", "any"]
 Additional = Literal["closed", "schema"]

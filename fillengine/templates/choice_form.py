@@ -13,7 +13,7 @@ from fillengine.errors import InvalidForm
 from fillengine.templates.form import Form
 from fillengine.templates.nesting import nested
 from fillengine.templates.style import choice
-from fillengine.templates.text_form import Compile, Matcher, TextForm
+from fillengine.templates.text_form import Compile, Matcher, TextForm, in_words
 
 
 class Choice(TextForm):
@@ -53,6 +53,10 @@ class Choice(TextForm):
     def __repr__(self) -> str:
         options: list[Any] = [*self.values.values(), *self.forms]
         return f"Choice({options!r})" if list(self.values) == list(self.values.values()) else f"Choice({self.values!r})"
+
+    @property
+    def description(self) -> str:
+        return f"one of: {', '.join(filter(None, (*self.values, *map(in_words, self.forms))))}"
 
     def _add(self, text: str, value: Any) -> None:
         try:

@@ -49,6 +49,15 @@ class Grammar(TextForm):
         rules = "".join(f", {name}={form!r}" for name, form in self.rules.items())
         return f"Grammar({what!r}{rules})"
 
+    @property
+    def description(self) -> str:
+        first = self.text.partition("\n")[0]
+        return (
+            f"a text of this kind: {first.lstrip('# ')}"
+            if first.startswith("#")
+            else f"a text of this grammar:\n{self.text}"
+        )
+
     def form(self, compiled: Compile) -> Form:
         forms = {name: compiled(form) for name, form in self.rules.items()}
         for name, form in forms.items():

@@ -12,7 +12,7 @@ from fillengine.errors import InvalidForm
 from fillengine.templates.form import Form
 from fillengine.templates.nesting import nested
 from fillengine.templates.parts import Part, path
-from fillengine.templates.text_form import Compile, TextForm
+from fillengine.templates.text_form import Compile, TextForm, in_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,11 @@ class Many(TextForm):
                 f"Many from {self.at_least} to {self.at_most} times makes no sense",
                 remedy="0 <= at_least <= at_most, and at_most is 1 or more",
             )
+
+    @property
+    def description(self) -> str:
+        most = "" if self.at_most is None else f", at most {self.at_most} times"
+        return f"one or several times{most}: {in_words(self.item)}"
 
     def form(self, compiled: Compile) -> Form:
         item = compiled(self.item)

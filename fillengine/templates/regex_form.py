@@ -30,6 +30,10 @@ class Regex(TextForm):
                 remedy="pass the text of a regular expression (ECMA-262)",
             )
 
+    @property
+    def description(self) -> str:
+        return f"a text that matches the regular expression {self.pattern}"
+
     def form(self, compiled: Compile) -> Form:
         dfa = fullmatch(self.pattern)
         if dfa.is_empty:

@@ -22,7 +22,7 @@ from fillengine.templates.nesting import nested
 from fillengine.templates.parts import Part, path
 from fillengine.templates.schema import escape
 from fillengine.templates.style import Piece, sequence
-from fillengine.templates.text_form import Compile, TextForm
+from fillengine.templates.text_form import Compile, TextForm, in_words
 
 _PIECE = re.compile(r"(?P<text>(?:[^{}]|\{\{|\}\})+)|\{(?P<hole>[^{}]*)\}|(?P<brace>[{}])")
 
@@ -62,6 +62,12 @@ class Template(TextForm):
     def __repr__(self) -> str:
         holes = "".join(f", {name}={form!r}" for name, form in self.holes.items())
         return f"Template({self.text!r}{holes})"
+
+    @property
+    def description(self) -> str:
+        words = ((name, in_words(form)) for name, form in self.holes.items())
+        holes = "".join(f"\n- {name}: {said}" for name, said in words if said)
+        return f"this text, filled in:\n{self.text}{holes}"
 
     def form(self, compiled: Compile) -> Form:
         forms = {name: compiled(form) for name, form in self.holes.items()}

@@ -8,6 +8,7 @@ pydantic model it says what the string is.
 
 from __future__ import annotations
 
+import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
@@ -31,6 +32,25 @@ class TextForm(ABC):
 
         Raises FormError.
         """
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """What a text of this form is, in words for a prompt: "one of: yes, no"."""
+
+
+_IN_WORDS: dict[Any, str] = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    datetime.date: "a date as YYYY-MM-DD",
+}
+
+
+def in_words(form: Any) -> str:
+    """What a form inside a text form is, in words for a prompt; "" where its name says nothing."""
+    return form.description if isinstance(form, TextForm) else _IN_WORDS.get(form, "")
 
 
 class Matcher:
