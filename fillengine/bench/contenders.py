@@ -1,26 +1,48 @@
-"""The contenders: ways of filling a form, ours and a peer's, on one loaded model with the same prompts."""
+"""The contenders: ways of filling a form, ours and the peers', on one loaded model with the same prompts."""
 
 from __future__ import annotations
 
-import copy
-import json
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fillengine.bench.records import Record
-from fillengine.errors import FillError, ModelError
+from fillengine.errors import FillError
+from fillengine.extraction.documents import Document
 from fillengine.extraction.engine import Engine
-from fillengine.extraction.extract import ExtractionError
-from fillengine.extraction.prompt import build_messages
-from fillengine.extraction.settings import Fill, Grounding
-from fillengine.templates import compile as compile_form
+from fillengine.extraction.extract import request_of
+from fillengine.extraction.settings import Fill, Grounding, Settings
+from fillengine.fill.tokenizer import Tokenizer
+from fillengine.generation.models import LoadedModel
+from fillengine.generation.result import Result
+from fillengine.templates import Form, compile
+from fillengine.templates.grounding import grounded_text
+
+if TYPE_CHECKING:
+    from fillengine.generation.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is the same for all contenders that are compared with each other.
+
+    batch_size   texts at a time; num_records: of a turn (a contender has so many before the next one's turn)
+    """
+
+    batch_size: int = 1
+    temperature: float = 0.0
+    max_tokens: int = 768
+    seed: int = 0
+    num_records: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"batch {self.batch_size}, temperature {self.temperature:g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a contender wrote for one record. Times in seconds, counts in tokens or forward passes.
+    """What a contender wrote for one record. Counts in tokens or forward passes.
 
     is_cut   the token limit ended the text
     """
@@ -28,187 +50,87 @@ class Answer:
     text: str
     token_ids: list[int]
     forwards: int
-    decode_seconds: float
-    prefill_seconds: float
     is_cut: bool
     asserted: int = 0
     proposed: int = 0
     accepted: int = 0
 
 
-class Contender(Protocol):
-    name: str
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The answers to some records, in their order, and the seconds in which the model read prompts and wrote.
 
-    def answer(self, records: Sequence[Record]) -> Iterator[Answer]:
-        """An answer for each record, in order."""
+    What is neither of both (prompts to tokens, schemas to grammars, documents to passages) is in no figure here,
+    but in the time that the whole turn took.
+    """
+
+    answers: list[Answer]
+    prefill_seconds: float
+    decode_seconds: float
+
+
+class Contender(Protocol):
+    """family: contenders of one family must write the same tokens. compared with nobody: a name of its own."""
+
+    name: str
+    family: str
+
+    def run(self, records: Sequence[tuple[int, Record]]) -> Turn:
+        """Answer the records. The number with each is its place among all: its noise depends on it."""
 
 
 class Ours:
-    """This engine, by way of filling and grounding."""
+    """This engine, by way of filling and grounding. Its caches are its own, and empty at first."""
 
-    def __init__(
-        self, engine: Engine, fill: Fill, grounding: Grounding, *, max_tokens: int, batch_size: int = 1
-    ) -> None:
+    def __init__(self, loaded: LoadedModel, fill: Fill, grounding: Grounding, setting: Setting) -> None:
         self.name = f"{fill}, {grounding}"
-        self._engine = engine
-        self._options = {
-            "fill": fill,
-            "grounding": grounding,
-            "max_tokens": max_tokens,
-            "batch_size": batch_size,
-        }
-
-    def answer(self, records: Sequence[Record]) -> Iterator[Answer]:
-        # One form a run: records of one kind follow one another.
-        start = 0
-        while start < len(records):
-            end = start
-            while end < len(records) and records[end].schema == records[start].schema:
-                end += 1
-            documents = [record.document for record in records[start:end]]
-            for result in self._engine.extract(documents, records[start].schema, **self._options):  # type: ignore[arg-type]
-                if isinstance(result, ExtractionError):
-                    raise FillError(f"a record was refused: {result.problem}")
-                stats = result.stats
-                yield Answer(
-                    text=result.text,
-                    token_ids=result.token_ids,
-                    forwards=stats.forwards,
-                    decode_seconds=stats.decode_seconds,
-                    prefill_seconds=stats.prefill_seconds,
-                    is_cut=result.finish_reason == "length",
-                    asserted=stats.asserted,
-                    proposed=stats.proposed,
-                    accepted=stats.accepted,
-                )
-            start = end
-
-
-class MaskedTokens:
-    """llguidance's masks as a logits processor of mlx-lm's `generate_step`, token by token.
-
-    The same weights, prompts and separators as ours; the prompt's shared beginning is read once here too.
-    """
-
-    name = "llguidance, mlx-lm"
-
-    def __init__(self, engine: Engine, *, max_tokens: int) -> None:
-        try:
-            import llguidance.hf
-        except ImportError:
-            raise ModelError("the peer llguidance is not installed; pip install 'fillengine[bench]'") from None
-        self._engine = engine
-        self._max_tokens = max_tokens
-        tokenizer = engine.loaded.tokenizer
-        inner = getattr(tokenizer, "_tokenizer", tokenizer)
-        self._inner = llguidance.hf.from_tokenizer(inner)
-        self._ends = set(engine.loaded.eos_ids)
-        self._prefix: tuple[list[int], Any] = ([], None)
-
-    def answer(self, records: Sequence[Record]) -> Iterator[Answer]:
-        for record in records:
-            yield self._one(record)
-
-    def _one(self, record: Record) -> Answer:
-        import mlx.core as mx
-        from mlx_lm.generate import generate_step
-
-        prompt = self._engine.encode(build_messages(record.schema, record.document))
-        start = time.perf_counter()
-        cache, length = self._read(prompt)
-        processor = self._processor(record)
-        tokens: list[int] = []
-        is_cut = True
-        begun = time.perf_counter()
-        steps = generate_step(
-            mx.array(prompt[length:]),
-            self._engine.loaded.model,
-            max_tokens=self._max_tokens,
-            sampler=lambda logprobs: mx.argmax(logprobs, axis=-1),
-            logits_processors=[processor],
-            prompt_cache=cache,
+        self.family = f"fillengine, {grounding}"
+        self.engine = Engine(loaded)
+        shared = self.engine.tokenizer
+        self.engine.tokenizer = Tokenizer(shared.vocabulary, shared.encoder)
+        self.settings = Settings(
+            fill=fill,
+            grounding=grounding,
+            batch_size=setting.batch_size,
+            max_tokens=setting.max_tokens,
+            temperature=setting.temperature,
+            seed=setting.seed,
         )
-        for number, (token, _) in enumerate(steps):
-            if number == 0:
-                # The first token comes out of the prompt's own pass.
-                begun = time.perf_counter()
-            if int(token) in self._ends:
-                is_cut = False
-                break
-            tokens.append(int(token))
-        return Answer(
-            text=self._engine.loaded.tokenizer.decode(tokens),
-            token_ids=tokens,
-            forwards=len(tokens),
-            decode_seconds=time.perf_counter() - begun,
-            prefill_seconds=begun - start,
-            is_cut=is_cut,
-        )
+        self._forms: dict[int, tuple[dict[str, Any], Form]] = {}
 
-    def _read(self, prompt: list[int]) -> tuple[Any, int]:
-        """A cache of the prompt's beginning that it shares with the prompt before, and its length."""
-        import mlx.core as mx
-        from mlx_lm.models.cache import can_trim_prompt_cache, make_prompt_cache, trim_prompt_cache
+    def request(self, index: int, record: Record) -> Request:
+        return request_of(self.engine, Document(record.id, record.document), self._form(record), self.settings, index)
 
-        model = self._engine.loaded.model
-        before, kept = self._prefix
-        shared = 0
-        while shared < min(len(before), len(prompt) - 1) and before[shared] == prompt[shared]:
-            shared += 1
-        if kept is not None and can_trim_prompt_cache(kept):
-            cache = copy.deepcopy(kept)
-            trim_prompt_cache(cache, len(before) - shared)
-        else:
-            cache, shared = make_prompt_cache(model), 0
-        position = shared
-        while position < len(prompt) - 1:
-            chunk = prompt[position : min(position + 512, len(prompt) - 1)]
-            model(mx.array([chunk]), cache=cache)
-            mx.eval([layer.state for layer in cache])
-            position += len(chunk)
-        self._prefix = (prompt[:-1], copy.deepcopy(cache))
-        return cache, len(prompt) - 1
+    def run(self, records: Sequence[tuple[int, Record]]) -> Turn:
+        # Another contender of ours may just have had these documents.
+        grounded_text.cache_clear()
+        run = self.engine.run(self._requests(records), batch_size=self.settings.batch_size)
+        answers = [_answer(records[place][1], outcome) for place, outcome in run]
+        return Turn(answers, run.stats.read_seconds, run.stats.round_seconds)
 
-    def _processor(self, record: Record) -> Any:
-        import llguidance.numpy
-        import mlx.core as mx
-        import numpy as np
-        from llguidance import LLMatcher
+    def _requests(self, records: Iterable[tuple[int, Record]]) -> Iterator[Request]:
+        for index, record in records:
+            yield self.request(index, record)
 
-        grammar = LLMatcher.grammar_from_json_schema(
-            json.dumps(record.schema),
-            overrides={"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "},
-        )
-        matcher = LLMatcher(self._inner, grammar)
-        bits = llguidance.numpy.allocate_token_bitmask(1, self._inner.vocab_size)
-        begun = False
-
-        def mask(tokens: Any, logits: Any) -> Any:
-            nonlocal begun
-            if begun:
-                matcher.consume_token(int(tokens[-1]))
-            begun = True
-            if matcher.is_stopped():
-                return logits
-            llguidance.numpy.fill_next_token_bitmask(matcher, bits, 0)
-            allowed = np.unpackbits(bits.view(np.uint8), bitorder="little")[: logits.shape[-1]]
-            return mx.where(mx.array(allowed.astype(np.bool_))[None], logits, -mx.inf)
-
-        return mask
+    def _form(self, record: Record) -> Form:
+        # The records of a kind share one schema object or equal ones; either way a kind has few of them.
+        held = self._forms.get(id(record.schema))
+        if held is None:
+            known = next((form for schema, form in self._forms.values() if schema == record.schema), None)
+            held = self._forms[id(record.schema)] = (record.schema, known or compile(record.schema))
+        return held[1]
 
 
-def is_valid(record: Record, text: str) -> bool:
-    """Whether a text is JSON that fits the record's schema, formats included."""
-    try:
-        compile_form(record.schema).validate(text)
-    except Exception:
-        return False
-    return True
-
-
-def value_of(text: str) -> Any:
-    """The value of a text; None where it is no JSON."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
+def _answer(record: Record, outcome: Result | FillError) -> Answer:
+    if not isinstance(outcome, Result):
+        raise FillError(f"record {record.id} was refused: {outcome}") from outcome
+    stats = outcome.stats
+    return Answer(
+        text=outcome.text,
+        token_ids=outcome.token_ids,
+        forwards=stats.forwards,
+        is_cut=outcome.finish_reason == "length",
+        asserted=stats.asserted,
+        proposed=stats.proposed,
+        accepted=stats.accepted,
+    )

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 import fillengine
+from fillengine.bench.app import app as bench
 from fillengine.cli import doctor, extract, grammars, inspect, models
 from fillengine.cli.exits import BAD_INPUT, DONE, OWN_FAULT
 from fillengine.cli.render import say
@@ -65,6 +66,7 @@ app.command("inspect")(inspect.inspect)
 app.add_typer(grammars.app, name="grammars")
 app.add_typer(models.app, name="models")
 app.command("doctor")(doctor.doctor)
+app.add_typer(bench, name="bench")
 
 
 @app.callback(invoke_without_command=True)

@@ -137,7 +137,7 @@ def _rows(
         for index, document in enumerate(documents, start=first_index):
             source = _as_source(document, index)
             try:
-                request = _request(engine, source, form, settings, index)
+                request = request_of(engine, source, form, settings, index)
             except FillError as error:
                 waiting.append((index, source.name, ExtractionError(source.name, error)))
             else:
@@ -179,7 +179,8 @@ def _checked_outcome(name: str, outcome: Result | FillError) -> Result | Extract
     return outcome
 
 
-def _request(engine: Engine, source: Source, form: Form, settings: Settings, index: int) -> Request:
+def request_of(engine: Engine, source: Source, form: Form, settings: Settings, index: int) -> Request:
+    """What the engine is asked for a document: prompt, grounded form, and what the settings say. Raises FillError."""
     if isinstance(source, BadDocument):
         raise source.error
     checked(source.name, source.text)

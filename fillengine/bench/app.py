@@ -1,0 +1,210 @@
+"""`fillengine bench`: the commands. What they need is imported when they run."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from fillengine.bench.measure import Plan
+
+INTERRUPTED = 130
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Measure this engine and its peers side by side. Peers need the extra: pip install 'fillengine[bench]'.",
+)
+
+Data = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RECORDS", help="Records with known answers: JSON Lines with id, kind, schema, document and truth."
+    ),
+]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", "-m", metavar="NAME|FOLDER", help="A known name (smollm2), a folder, or a hub name."),
+]
+RandomShape = Annotated[
+    str | None,
+    typer.Option(metavar="SHAPE", help="Random weights in a known shape (llama-8b, tiny), for speed only."),
+]
+Dtype = Annotated[
+    str | None, typer.Option(metavar="TYPE", help="bfloat16, float16 or float32: activations and dense weights.")
+]
+Dense = Annotated[bool, typer.Option("--dense", help="Unpack quantized weights.")]
+Quantize = Annotated[int | None, typer.Option(metavar="BITS", help="Quantize the weights, in groups of 64.")]
+Ways = Annotated[str, typer.Option(metavar="NAMES", help="Ways of filling: off, assert, auto.")]
+Groundings = Annotated[str, typer.Option("--grounding", metavar="NAMES", help="verbatim, free.")]
+Peers = Annotated[
+    str,
+    typer.Option(
+        metavar="NAMES",
+        help="llguidance, llguidance-grounded, outlines: their masks in mlx-lm, token by token at batch size 1, "
+        "in its batch generator at others.",
+    ),
+]
+BatchSizes = Annotated[str, typer.Option(metavar="N,N", help="Texts at a time; one table for each.")]
+Temperatures = Annotated[str, typer.Option(metavar="X,X", help="One table for each.")]
+PerKind = Annotated[int | None, typer.Option(metavar="N", min=1, help="Records of each kind.", show_default="all")]
+RecordsPerTurn = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, help="Records before it is the next one's turn.", show_default="1, in batches 2 a row"
+    ),
+]
+MaxTokens = Annotated[int, typer.Option(metavar="N", min=1, help="Token limit of an answer.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Of the random numbers above temperature 0.")]
+WarmUp = Annotated[int, typer.Option(metavar="N", min=0, help="Turns of each contender that do not count.")]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write the figures there, as JSON, and the turns beside it."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the turns that are beside --output.")]
+
+
+@app.command()
+def generate(
+    data: Data,
+    *,
+    model: Model = None,
+    random_shape: RandomShape = None,
+    dtype: Dtype = None,
+    dense: Dense = False,
+    quantize: Quantize = None,
+    ways: Ways = "off,assert,auto",
+    grounding: Groundings = "verbatim",
+    peers: Peers = "",
+    batch_sizes: BatchSizes = "1",
+    temperatures: Temperatures = "0",
+    per_kind: PerKind = None,
+    records_per_turn: RecordsPerTurn = None,
+    max_tokens: MaxTokens = 768,
+    seed: Seed = 0,
+    mispaired: Annotated[
+        bool, typer.Option("--mispaired", help="Give each form the document of another kind: nothing to copy.")
+    ] = False,
+    warm_up: WarmUp = 1,
+    output: Output = None,
+    resume: Resume = False,
+) -> None:
+    """Tokens, forward passes, seconds and field accuracy over extraction records.
+
+    The contenders take turns over the same records. Tokens are held against those of the first contender that
+    writes the same form at the same temperature; where they differ, the two best candidates there are shown.
+    """
+    from fillengine.bench.measure import Plan
+    from fillengine.bench.show import show_generate
+
+    plan = Plan(
+        data=data,
+        choice=_choice(model, random_shape, dtype, dense=dense, quantize=quantize),
+        ways=_names(ways),
+        groundings=_names(grounding),
+        peers=_names(peers),
+        batch_sizes=_numbers(batch_sizes, int, "--batch-sizes"),
+        temperatures=_numbers(temperatures, float, "--temperatures"),
+        per_kind=per_kind,
+        records_per_turn=records_per_turn,
+        max_tokens=max_tokens,
+        seed=seed,
+        is_mispaired=mispaired,
+        num_warm_up=warm_up,
+    )
+    _measure(plan, output, show_generate, resume=resume)
+
+
+@app.command()
+def extract(
+    data: Data,
+    *,
+    model: Model = None,
+    dtype: Dtype = None,
+    dense: Dense = False,
+    quantize: Quantize = None,
+    peers: Peers = "llguidance",
+    batch_sizes: BatchSizes = "1,8",
+    per_kind: PerKind = 20,
+    records_per_turn: RecordsPerTurn = None,
+    max_tokens: MaxTokens = 768,
+    warm_up: WarmUp = 1,
+    output: Output = None,
+    resume: Resume = False,
+) -> None:
+    """Documents a second and field accuracy end to end, prompts included, against the peers."""
+    from fillengine.bench.measure import Plan
+    from fillengine.bench.show import show_extract
+
+    plan = Plan(
+        data=data,
+        choice=_choice(model, None, dtype, dense=dense, quantize=quantize),
+        ways=("auto",),
+        peers=_names(peers),
+        batch_sizes=_numbers(batch_sizes, int, "--batch-sizes"),
+        per_kind=per_kind,
+        records_per_turn=records_per_turn,
+        max_tokens=max_tokens,
+        num_warm_up=warm_up,
+    )
+    _measure(plan, output, show_extract, resume=resume)
+
+
+def _measure(plan: Plan, output: Path | None, show: Any, *, resume: bool) -> None:
+    from rich.console import Console
+
+    from fillengine.bench.measure import measure
+    from fillengine.errors import FillError
+
+    if resume and output is None:
+        raise FillError("--resume needs --output FILE, the file to go on with")
+    errors = Console(stderr=True)
+    rows = None if output is None else output.with_suffix(".turns.jsonl")
+    status: AbstractContextManager[Any] = errors.status("loading the model")
+    with status as shown:
+
+        def report(setting: str, contender: str, done: int) -> None:
+            shown.update(f"{setting}: {done} turns done, now {contender}")
+
+        content = measure(plan, rows=rows, resume=resume, report=report)
+    show(Console(), content)
+    if output is not None:
+        write_json(output, content)
+    if not content["is_whole"]:
+        kept = f"; the same command with --resume goes on ({rows})" if rows else ""
+        errors.print(f"interrupted{kept}", highlight=False, soft_wrap=True)
+        raise typer.Exit(INTERRUPTED)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def _choice(
+    model: str | None, random_shape: str | None, dtype: str | None, *, dense: bool, quantize: int | None
+) -> Any:
+    from fillengine.bench.models import DTYPES, Choice
+    from fillengine.errors import ModelError
+
+    if dtype is not None and dtype not in DTYPES:
+        raise ModelError(f"there is no dtype {dtype}; there are {', '.join(DTYPES)}")
+    return Choice(model, random_shape, dtype, dense=dense, quantize=quantize)  # type: ignore[arg-type]
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _numbers(text: str, kind: Any, option: str) -> tuple[Any, ...]:
+    from fillengine.errors import FillError
+
+    try:
+        return tuple(kind(name) for name in _names(text))
+    except ValueError:
+        raise FillError(f"{option} is {text!r}; give numbers with commas between them, such as 1,8") from None

@@ -1,0 +1,166 @@
+"""A measurement from its options to its figures: models, settings, contenders, turns, comparisons."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fillengine.bench.contenders import Contender, Ours, Setting
+from fillengine.bench.figures import SameTokens, figures
+from fillengine.bench.generate import Report, run
+from fillengine.bench.guides import Guides, peer
+from fillengine.bench.machine import machine
+from fillengine.bench.models import Choice, describe, load, num_logits
+from fillengine.bench.passes import watch
+from fillengine.bench.peers import InBatches, TokenByToken
+from fillengine.bench.records import Record, mispaired, read_records
+from fillengine.bench.turns import TurnLog
+from fillengine.errors import FillError
+from fillengine.extraction.engine import Engine
+from fillengine.generation.models import LoadedModel
+
+WAYS = ("off", "assert", "auto")
+GROUNDINGS = ("verbatim", "free")
+# Records of a turn for each row of a batch: enough that rows leave and join.
+RECORDS_PER_ROW = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is measured. The fields are those of `fillengine bench generate`."""
+
+    data: Path
+    choice: Choice
+    ways: tuple[str, ...] = WAYS
+    groundings: tuple[str, ...] = ("verbatim",)
+    peers: tuple[str, ...] = ()
+    batch_sizes: tuple[int, ...] = (1,)
+    temperatures: tuple[float, ...] = (0.0,)
+    per_kind: int | None = None
+    records_per_turn: int | None = None
+    max_tokens: int = 768
+    seed: int = 0
+    is_mispaired: bool = False
+    num_warm_up: int = 1
+
+    def __post_init__(self) -> None:
+        for named, known, what in ((self.ways, WAYS, "way"), (self.groundings, GROUNDINGS, "grounding")):
+            for name in named:
+                if name not in known:
+                    raise FillError(f"there is no {what} {name!r}; there are {', '.join(known)}")
+        if not self.ways and not self.peers:
+            raise FillError("there is nobody to measure; name a way of filling or a peer")
+        if any(batch_size < 1 for batch_size in self.batch_sizes) or not self.batch_sizes:
+            raise FillError(f"batch sizes are {self.batch_sizes}; each must be 1 or more")
+
+    @property
+    def settings(self) -> list[Setting]:
+        return [
+            Setting(batch_size, temperature, self.max_tokens, self.seed, self._records_of_turn(batch_size))
+            for temperature in self.temperatures
+            for batch_size in self.batch_sizes
+        ]
+
+    def _records_of_turn(self, batch_size: int) -> int:
+        if self.records_per_turn is not None:
+            return self.records_per_turn
+        return 1 if batch_size == 1 else RECORDS_PER_ROW * batch_size
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What two runs must have in common to be one measurement."""
+        fields = json.loads(json.dumps(asdict(self), default=str))
+        return {name: value for name, value in fields.items() if name not in ("data",)} | {"data": self.data.name}
+
+    def records(self) -> list[Record]:
+        records = read_records(self.data, per_kind=self.per_kind)
+        return mispaired(records) if self.is_mispaired else records
+
+
+def measure(
+    plan: Plan,
+    *,
+    rows: Path | None = None,
+    resume: bool = False,
+    report: Report = lambda setting, contender, done: None,
+    interrupted: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Everything that there is to say, for JSON. `is_whole` is False where KeyboardInterrupt ended it early.
+
+    rows: a file that holds the turns while they are made; with `resume` those that it has are not made again.
+    interrupted: called then, before the figures of what is there are made.
+    """
+    records = plan.records()
+    with _log(rows, plan.header, resume=resume) as log:
+        loaded = load(plan.choice)
+        content: dict[str, Any] = {
+            "measurement": plan.header,
+            "machine": machine(),
+            "model": describe(loaded),
+            "records": len(records),
+            "figures": [],
+            "is_whole": True,
+        }
+        bench = _Bench(plan, loaded, records)
+        same = SameTokens(records)
+        for setting in plan.settings:
+            contenders = bench.contenders(setting)
+            try:
+                run(
+                    setting,
+                    contenders,
+                    records,
+                    log=log,
+                    passes=bench.passes,
+                    num_warm_up=plan.num_warm_up,
+                    report=report,
+                )
+            except KeyboardInterrupt:
+                content["is_whole"] = False
+                interrupted()
+            for contender in contenders:
+                if log.of(setting.name, contender.name):
+                    found = figures(setting, contender.name, records, log, has_truth=not plan.is_mispaired)
+                    content["figures"].append(found | {"same_tokens": same.compare(setting, contender, log)})
+            if not content["is_whole"]:
+                break
+    return content
+
+
+class _Bench:
+    """The contenders of one loaded model."""
+
+    def __init__(self, plan: Plan, loaded: LoadedModel, records: list[Record]) -> None:
+        self._plan = plan
+        self._loaded = loaded
+        self._engine = Engine(loaded)
+        self._guides: dict[str, Guides] = {}
+        self.passes = watch(loaded.model)
+
+    def contenders(self, setting: Setting) -> list[Contender]:
+        """New ones, with empty caches."""
+        plan, loaded = self._plan, self._loaded
+        found: list[Contender] = [
+            Ours(loaded, fill, grounding, setting)  # type: ignore[arg-type]
+            for grounding in plan.groundings
+            for fill in plan.ways
+        ]
+        for name in plan.peers:
+            if name not in self._guides:
+                self._guides[name] = peer(name, loaded, num_logits(loaded.model))
+            kind = TokenByToken if setting.batch_size == 1 else InBatches
+            found.append(kind(loaded, self._engine.encode, self._guides[name], setting))
+        return found
+
+
+@contextlib.contextmanager
+def _log(rows: Path | None, header: dict[str, Any], *, resume: bool) -> Iterator[TurnLog]:
+    log = TurnLog(header) if rows is None else TurnLog.open(rows, header, resume=resume)
+    try:
+        yield log
+    finally:
+        log.close()
