@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -31,15 +30,16 @@ def unpacked_by_numpy(logits: mx.array, bits: Bits) -> mx.array:
 
 
 def unpacked_on_device(logits: mx.array, bits: Bits) -> mx.array:
-    """The same; an eighth of the bytes goes to the device, and the operations are one there."""
-    return _masked(logits, mx.array(bits))
+    """The same; an eighth of the bytes goes to the device, which looks each byte up.
+
+    Not compiled: on a CPU `mx.compile` calls the C++ compiler for each number of rows, which takes seconds.
+    """
+    allowed = _OF_BYTE[mx.array(bits.view(np.uint8))].reshape(bits.shape[0], -1)
+    return mx.where(allowed[:, : logits.shape[-1]], logits, -mx.inf)
 
 
-@partial(mx.compile, shapeless=False)
-def _masked(logits: mx.array, bits: mx.array) -> mx.array:
-    allowed = (bits[..., None] >> mx.arange(32, dtype=mx.uint32)) & 1
-    allowed = allowed.reshape(bits.shape[0], -1)[:, : logits.shape[-1]]
-    return mx.where(allowed.astype(mx.bool_), logits, -mx.inf)
+# bool[256, 8]: the bits of a byte, the lowest first.
+_OF_BYTE = mx.array(np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little").view(np.bool_))
 
 
 def unpacked_by_llguidance(logits: mx.array, bits: Bits) -> mx.array:
@@ -59,20 +59,15 @@ def candidates() -> list[Apply]:
 
 
 class Bitmask:
-    """Puts bits on logits; the way is chosen by a measurement at the first use of a number of rows."""
+    """Puts bits on logits; the way is chosen by a measurement at the first use."""
 
     def __init__(self) -> None:
-        self._chosen: dict[int, Apply] = {}
+        self.way: Apply | None = None
 
     def apply(self, logits: mx.array, bits: Bits) -> mx.array:
-        rows = logits.shape[0]
-        if rows not in self._chosen:
-            self._chosen[rows] = min(candidates(), key=lambda way: _seconds(way, logits.shape, logits.dtype))
-        return self._chosen[rows](logits, bits)
-
-    def names(self) -> dict[int, str]:
-        """The chosen way by the number of rows."""
-        return {rows: getattr(way, "__name__", str(way)) for rows, way in self._chosen.items()}
+        if self.way is None:
+            self.way = min(candidates(), key=lambda way: _seconds(way, logits.shape, logits.dtype))
+        return self.way(logits, bits)
 
 
 def _seconds(way: Apply, shape: tuple[int, ...], dtype: mx.Dtype) -> float:
