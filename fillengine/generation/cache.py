@@ -6,6 +6,7 @@ share one `Layout`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,8 +17,10 @@ from mlx_lm.models.cache import ArraysCache, CacheList, KVCache, RotatingKVCache
 from fillengine.errors import ModelError
 from fillengine.generation.attention import AttentionCache
 from fillengine.generation.blas import use_threads
+from fillengine.generation.host_attention import one_thread_each
 from fillengine.generation.layer import LayerState
 from fillengine.generation.layout import Layout, Shapes
+from fillengine.generation.packed import PackedCache, let_caches_attend
 from fillengine.generation.quantized import FULL_PRECISION, QuantizedCache, Storage
 from fillengine.generation.recurrent import RecurrentCache
 from fillengine.generation.solo import SoloCache
@@ -58,6 +61,7 @@ class RaggedCache:
         self.pads = pads
         caps = [max_append, *(layer.max_append for layer in layers)]
         self.max_append = min((cap for cap in caps if cap is not None), default=None)
+        self.is_packed = any(isinstance(layer, PackedCache) for layer in self.layers)
         self.is_solo = any(isinstance(layer, SoloCache) for layer in self.layers)
         self.can_trim = all(layer.can_trim for layer in self.layers)
         # One storage for all layers, so the first that changes its kind speaks for all.
@@ -75,8 +79,9 @@ class RaggedCache:
         storage: Storage = FULL_PRECISION,
         append_chunk: int | None = None,
     ) -> RaggedCache:
-        """The first of three ways that a probe shows to be right. `mode` says which.
+        """The first of four ways that a probe shows to be right. `mode` says which.
 
+        packed    all rows in one pass, their tokens one behind the other (where `shapes` say so: on a CPU)
         batched   all rows in one pass, the shorter feeds padded
         unpadded  all rows in one pass, as many tokens of each: the model takes no account of padding
         solo      each row alone, with mlx-lm's own cache: a layer's kind is not known here, or is used in a way
@@ -92,6 +97,11 @@ class RaggedCache:
             raise ModelError(f"append_chunk is {append_chunk}; it must be 1 or more")
         caps = [append_chunk, getattr(model, "append_chunk", None)]
         max_append = min((cap for cap in caps if cap is not None), default=None)
+        if shapes.packs and storage.kv_bits is None:
+            let_caches_attend(model)
+            found = cls._batched(model, num_rows, shapes, None, max_append)
+            if found is not None and is_exact(model, found):
+                return found
         found = cls._batched(model, num_rows, shapes, FULL_PRECISION, max_append)
         for pads in (True, False):
             if found is None or (found.can_trim and not pads):
@@ -115,8 +125,9 @@ class RaggedCache:
 
     @classmethod
     def _batched(
-        cls, model: Any, num_rows: int, shapes: Shapes, storage: Storage, max_append: int | None
+        cls, model: Any, num_rows: int, shapes: Shapes, storage: Storage | None, max_append: int | None
     ) -> RaggedCache | None:
+        """Its layers' states, keys and values in this storage (None: packed); None where a kind is not known."""
         layout = Layout(num_rows, shapes)
         layers: list[LayerState] = []
 
@@ -144,8 +155,10 @@ class RaggedCache:
         return RaggedCache(layers, self.places, layout, pads=self.pads, max_append=self.max_append)
 
     @property
-    def mode(self) -> Literal["batched", "unpadded", "solo"]:
-        """How rows are fed (see `for_model`): together, together without padding, or each alone."""
+    def mode(self) -> Literal["packed", "batched", "unpadded", "solo"]:
+        """How rows are fed (see `for_model`): packed, padded, with as many tokens each, or each alone."""
+        if self.is_packed:
+            return "packed"
         return "solo" if self.is_solo else "batched" if self.pads else "unpadded"
 
     @property
@@ -158,7 +171,7 @@ class RaggedCache:
 
     @property
     def nbytes(self) -> int:
-        return sum(array.nbytes for array in self.state)
+        return sum(layer.nbytes for layer in self.layers)
 
     # A round: `feed`, then `settle`.
 
@@ -255,21 +268,28 @@ class RaggedCache:
     ) -> list[mx.array]:
         layout = self.layout
         longest = max(map(len, tokens.values()))
-        num_tokens = layout.shapes.length(longest) if self.pads else longest
-        ids = np.zeros((layout.num_rows, num_tokens), np.int32)
         counts = np.zeros(layout.num_rows, np.int32)
         for row, own in tokens.items():
-            ids[row, : len(own)] = own
             counts[row] = len(own)
-        layout.begin(counts, num_tokens)
+        if self.is_packed:
+            num_tokens, firsts = 1, np.cumsum(counts) - counts
+            ids = np.zeros((int(counts.sum()), 1), np.int32)
+        else:
+            num_tokens = layout.shapes.length(longest) if self.pads else longest
+            firsts = np.arange(layout.num_rows) * num_tokens
+            ids = np.zeros((layout.num_rows, num_tokens), np.int32)
+        for row, own in tokens.items():
+            ids.reshape(-1)[firsts[row] : firsts[row] + len(own)] = own
+        layout.begin(counts, max(longest, num_tokens))
         use_threads(ids.size)
-        output = trunk(mx.array(ids), cache=[self._for_model(place) for place in self.places])
+        with one_thread_each() if self.is_packed else contextlib.nullcontext():
+            output = trunk(mx.array(ids), cache=[self._for_model(place) for place in self.places])
         for layer in self.layers:
             layer.end_pass()
         layout.end()
         if not places:
             return []
-        flat = [row * num_tokens + index for row, index in places]
+        flat = [int(firsts[row]) + index for row, index in places]
         return [output.reshape(-1, output.shape[-1])[mx.array(flat, dtype=mx.int32)]]
 
     def _pass_alone(
@@ -318,8 +338,13 @@ class RaggedCache:
         self.layout.lengths = lengths
 
 
-def _layer_for(plain: Any, layout: Layout, storage: Storage) -> LayerState | None:
-    """The batch's state for what mlx-lm keeps of one layer; None for kinds that only mlx-lm knows."""
+def _layer_for(plain: Any, layout: Layout, storage: Storage | None) -> LayerState | None:
+    """The batch's state for what mlx-lm keeps of one layer; None for kinds that only mlx-lm knows.
+
+    Without a storage, the packed one: None for all kinds that cannot be packed.
+    """
+    if storage is None:
+        return PackedCache(layout) if type(plain) is KVCache else None
     if type(plain) is KVCache:
         return AttentionCache(layout) if storage.kv_bits is None else QuantizedCache(layout, storage)
     if type(plain) is RotatingKVCache and plain.keep == 0:

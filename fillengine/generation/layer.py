@@ -38,6 +38,11 @@ class LayerState(ABC):
     @abstractmethod
     def state(self) -> list[mx.array]: ...
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes."""
+        return sum(array.nbytes for array in self.state)
+
     @abstractmethod
     def empty_like(self, layout: Layout) -> LayerState:
         """A new one for the same layer."""

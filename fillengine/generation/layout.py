@@ -19,6 +19,8 @@ class Shapes:
     """
 
     rounds_up: bool = False
+    # The tokens of a pass are packed (see `packed`), where the model allows for it.
+    packs: bool = False
     # Slots. 1: attention sees exactly the slots in use.
     width_step: int = 1
     # Tokens. What is longer is split over several passes.
@@ -30,7 +32,9 @@ class Shapes:
     def of_device(cls) -> Shapes:
         """Those of MLX's default device."""
         on_gpu = mx.default_device().type == mx.DeviceType.gpu
-        return cls(rounds_up=True, width_step=256) if on_gpu and not mx.metal.is_available() else cls()
+        if not on_gpu:
+            return cls(packs=True)
+        return cls() if mx.metal.is_available() else cls(rounds_up=True, width_step=256)
 
     def length(self, num_tokens: int) -> int:
         """Tokens of a pass that must hold `num_tokens`: 1, 2, 4, 8 … where they are rounded."""
@@ -84,6 +88,7 @@ class Layout:
         self._longest = 0
         self._offsets: mx.array | None = None
         self._positions: mx.array | None = None
+        self._packed: mx.array | None = None
         self._masks: dict[tuple[int | None, int | None], mx.array] = {}
 
     @property
@@ -102,7 +107,7 @@ class Layout:
             self.width = longest + 1
         else:
             self.width = self.shapes.width(self._longest)
-        self._offsets = self._positions = None
+        self._offsets = self._positions = self._packed = None
         self._masks.clear()
 
     def end(self) -> None:
@@ -134,6 +139,22 @@ class Layout:
             positions = self.offsets[:, None] + mx.arange(self.num_tokens, dtype=mx.int32)
             self._positions = positions[:, None, :, None]
         return self._positions
+
+    @property
+    def packed_rows(self) -> list[tuple[int, slice]]:
+        """The rows of the pass, and where the tokens of each stand when all are packed one behind the other."""
+        ends = np.cumsum(self.counts).tolist()
+        counts = self.counts.tolist()
+        return [(row, slice(end - count, end)) for row, (end, count) in enumerate(zip(ends, counts, strict=True)) if count]
+
+    @property
+    def packed_positions(self) -> mx.array:
+        """Logical positions of the packed tokens, int32[sum of counts]."""
+        if self._packed is None:
+            begins = np.cumsum(self.counts) - self.counts
+            shifts = np.repeat(self.lengths - begins, self.counts)
+            self._packed = mx.array((shifts + np.arange(len(shifts))).astype(np.int32))
+        return self._packed
 
     def num_slots(self, ring: int | None) -> int:
         """Slots that a layer must have in this pass."""

@@ -44,8 +44,8 @@ class Footprint:
 
     def _measured(self, num_tokens: int) -> int:
         cache = self._pattern.empty_like(1)
-        if self._pattern.is_solo:
-            # mlx-lm's own caches, which are asked for one step and taken to grow evenly.
+        if self._pattern.is_solo or self._pattern.is_packed:
+            # Caches that compute what they are asked: for one step, and they are taken to grow evenly.
             cache.feed(self._trunk, {0: [0]})
             return cache.nbytes * (num_tokens // GROWTH)
         cache.layout.lengths[:] = num_tokens - 1

@@ -18,7 +18,12 @@ from fillengine.generation.quantized import Storage
 
 # Short caps, so that rings turn and passes are split within few tokens.
 SHORT = Shapes(max_length=5, max_rollback=4)
+PACKED = Shapes(max_length=5, max_rollback=4, packs=True)
 ROUNDED = Shapes(rounds_up=True, width_step=16, max_length=8, max_rollback=8)
+
+
+# Those of full attention in all layers.
+PACKABLE = ("llama", "qwen3", "qwen3_moe")
 
 
 def drafting_row(expected, rng, *, longest=6):
@@ -74,10 +79,11 @@ IN_ONE_PASS = [name for name in tiny_models.CONFIGS if name not in ("mamba", "ll
 
 @pytest.mark.parametrize("name", [*IN_ONE_PASS, "mamba", "llama4"])
 @settings(deadline=None, max_examples=3, derandomize=True)
-@given(seed=st.integers(0, 10**6), shapes=st.sampled_from([SHORT, ROUNDED]))
+@given(seed=st.integers(0, 10**6), shapes=st.sampled_from([SHORT, ROUNDED, PACKED]))
 def test_rows_with_wrong_drafts_in_one_batch_get_the_tokens_of_each_row_alone(name, seed, shapes):
     cache, _ = run_law(name, seed, shapes=shapes)
-    assert cache.mode == {"llama4": "solo", "mamba": "unpadded"}.get(name, "batched")
+    is_packed = shapes is PACKED and name in PACKABLE
+    assert cache.mode == ("packed" if is_packed else {"llama4": "solo", "mamba": "unpadded"}.get(name, "batched"))
 
 
 @pytest.mark.parametrize("bits", [4, 8])

@@ -47,7 +47,7 @@ NUM_RECORDS = max(120, EXAMPLES // 8)
 TOKENIZER = tiny_tokenizer()
 NUM_LOGITS = len(TOKENIZER.get_vocab()) + 5
 MODELS = ("llama", "gemma3_text", "lfm2")
-SHAPES = (Shapes(), Shapes(max_length=3), Shapes(rounds_up=True, width_step=16, max_length=8))
+SHAPES = (Shapes(packs=True), Shapes(max_length=3), Shapes(rounds_up=True, width_step=16, max_length=8))
 SAMPLINGS = (Sampling(), Sampling(0.8), Sampling(1.5, top_p=0.9), Sampling(1.0, top_k=5, min_p=0.05))
 
 

@@ -41,7 +41,7 @@ def records(draw):
 @given(
     st.lists(records(), min_size=1, max_size=6),
     st.integers(1, 5),
-    st.sampled_from([Shapes(), Shapes(max_length=3), tiny.ROUNDED]),
+    st.sampled_from([Shapes(), Shapes(max_length=3), tiny.ROUNDED, tiny.PACKED]),
 )
 def test_a_row_in_any_batch_with_any_drafts_gets_the_tokens_of_plain_decoding(wanted, batch_size, shapes):
     bench = tiny.Bench(MODEL, shapes)

@@ -22,6 +22,7 @@ VOCABULARY = 70
 # The model's logits are wider than the vocabulary, as in padded models.
 NUM_LOGITS = 75
 EXACT = Shapes()
+PACKED = Shapes(packs=True)
 ROUNDED = Shapes(rounds_up=True, width_step=16, max_length=8)
 
 
