@@ -112,7 +112,8 @@ def one_thread_each() -> AbstractContextManager[object]:
 
     OpenBLAS's own threads wait for one another actively, and on a busy machine took five times as long as one.
     """
-    return _numpy_blas().limit(limits=1)
+    limited: AbstractContextManager[object] = _numpy_blas().limit(limits=1)
+    return limited
 
 
 @functools.cache

@@ -145,7 +145,9 @@ class Layout:
         """The rows of the pass, and where the tokens of each stand when all are packed one behind the other."""
         ends = np.cumsum(self.counts).tolist()
         counts = self.counts.tolist()
-        return [(row, slice(end - count, end)) for row, (end, count) in enumerate(zip(ends, counts, strict=True)) if count]
+        return [
+            (row, slice(end - count, end)) for row, (end, count) in enumerate(zip(ends, counts, strict=True)) if count
+        ]
 
     @property
     def packed_positions(self) -> mx.array:

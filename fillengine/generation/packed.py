@@ -213,7 +213,7 @@ class PackedCache(LayerState):
 
     def _end(self, number: int, tokens: slice) -> int:
         """Where the row ends with this pass."""
-        return int(self.layout.lengths[number]) + tokens.stop - tokens.start
+        return int(self.layout.lengths[number]) + int(tokens.stop - tokens.start)
 
     # What a batch does with its rows.
 
@@ -232,7 +232,9 @@ class PackedCache(LayerState):
     def held(self, row: int) -> Piece:
         """A copy of what the row holds."""
         pieces = self._rows[row].pieces(0, int(self.layout.lengths[row]))
-        return Piece(*(np.concatenate([getattr(piece, name) for piece in pieces], axis=1) for name in ("keys", "values")))
+        return Piece(
+            *(np.concatenate([getattr(piece, name) for piece in pieces], axis=1) for name in ("keys", "values"))
+        )
 
     def copy_row(self, row: int, source: PackedCache, source_row: int, num_tokens: int) -> None:
         """Nothing is copied: the source writes behind these tokens, or into another block."""
