@@ -152,7 +152,7 @@ class LeafMasks:
                     continue
                 after = leaf.step(q, byte)
                 if after is None:
-                    dead += self._all_ids(child)
+                    dead += self.all_ids(child)
                     ended.update(self._all_members(child))
                     continue
                 if child.ids:
@@ -172,8 +172,11 @@ class LeafMasks:
         worst = max(below.worst_cost(), max(map(leaf.cost, ends), default=0))
         return LeafMask(bits, leaf, [], exit_node, worst)
 
-    def _side_by_side(self, leaf: LockstepLeaf, q: Any, node: TrieNode) -> LeafMask:
-        """Walk the trie level by level, and step each state by each byte once."""
+    def side_by_side(self, leaf: LockstepLeaf, q: Any, node: TrieNode) -> tuple[np.ndarray, np.ndarray]:
+        """Trie nodes below `node` that the leaf reaches (int64[k]), and the number of its state (of `leaf.rows`) there.
+
+        Walks the trie level by level, and steps each state by each byte once.
+        """
         trie = self.vocabulary.trie
         if len(leaf.rows) >= MAX_ROWS:
             leaf.rows = Rows()
@@ -198,6 +201,12 @@ class LeafMasks:
             members, states = members[alive], found[alive].astype(np.int64)
             levels.append((members, states))
         nodes, states = (np.concatenate(column) for column in zip(*levels, strict=True))
+        return nodes, states
+
+    def _side_by_side(self, leaf: LockstepLeaf, q: Any, node: TrieNode) -> LeafMask:
+        trie = self.vocabulary.trie
+        nodes, states = self.side_by_side(leaf, q, node)
+        rows = leaf.rows
         exits = nodes[rows.accept[states] & (trie.count[nodes] > 0)]
         written = trie.ids_count[nodes] > 0
         if not self._is_complete:
@@ -219,7 +228,7 @@ class LeafMasks:
         return found
 
     @staticmethod
-    def _all_ids(node: TrieNode) -> list[int]:
+    def all_ids(node: TrieNode) -> list[int]:
         found: list[int] = []
         work = [node]
         while work:
@@ -300,6 +309,17 @@ class LeafMasks:
         else:
             ends += [self._counted(q, key >> 32, key & 0xFFFFFFFF) for key in keys]
         return LeafMask(bits, leaf, ends, self._exit(np.concatenate(exits).tolist()))
+
+    def ends(self, plain: DfaLeaf, state: int, node: TrieNode) -> tuple[np.ndarray, np.ndarray]:
+        """Trie nodes below `node` that an automaton reaches (int64[k]), and `state << 32 | characters` there."""
+        walk = self._walk(plain, state, node)
+        boundary = plain.dfa.boundary
+        is_counting = boundary is not None and bool(boundary[state])
+        nodes, keys = [walk.nodes], [walk.states.astype(np.int64) << 32 | walk.counts]
+        for depth, level in enumerate(walk.loop.nodes):
+            nodes.append(level)
+            keys.append(np.full(len(level), state << 32 | (depth if is_counting else 0), dtype=np.int64))
+        return np.concatenate(nodes), np.concatenate(keys)
 
     def _lives(self, leaf: CountedLeaf, q: Any, state: int, count: int) -> bool:
         _, low, high = self._counted(q, state, count)

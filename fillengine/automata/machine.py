@@ -153,13 +153,13 @@ class Machine:
             cost = 0 if state.is_accepting else INFINITE
             for spot, q, frame in state.configurations:
                 if isinstance(spot.leaf, EntriesLeaf):
-                    cost = min(cost, self._entries_cost(spot.leaf, q, frame))
+                    cost = min(cost, self.entries_cost(spot.leaf, q, frame))
                 else:
                     cost = min(cost, spot.leaf.cost(q) + self.frame_cost(frame))
             state._cost = cost
         return state._cost
 
-    def _entries_cost(self, leaf: EntriesLeaf, q: Any, frame: Frame | None) -> int:
+    def entries_cost(self, leaf: EntriesLeaf, q: Any, frame: Frame | None) -> int:
         """The cheapest way on from the texts of entries."""
         assert frame is not None
         node, members = frame.node, frame.members

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fillengine.automata.affordable import AffordableMasks
 from fillengine.automata.leaf import INFINITE, EntriesLeaf, LiteralLeaf
 from fillengine.automata.leaf_mask import LeafMask, LeafMasks, set_bits
 from fillengine.automata.machine import Machine
@@ -84,6 +85,7 @@ class Masks:
         self.machine = machine
         self.vocabulary = leaf_masks.vocabulary
         self._leaf_masks = leaf_masks
+        self._affordable = AffordableMasks(machine, leaf_masks)
         self._is_complete = len(self.vocabulary.alphabet) == 256
         self._found: dict[State, tuple[Mask, list[Part]]] = {}
         self._singles: dict[int, Mask] = {}
@@ -114,21 +116,10 @@ class Masks:
 
     def affordable(self, state: State, budget: int) -> Mask:
         """The allowed tokens after which the text can be completed with `budget` - 1 more tokens."""
-        vocabulary, machine = self.vocabulary, self.machine
-        kept = []
-        for token_id in self.of(state).token_ids(vocabulary.size).tolist():
-            text = vocabulary.tokens[token_id]
-            if text is None:
-                kept.append(token_id)
-                continue
-            after = machine.advance(state, text)
-            if after is not None and machine.cost(after) <= budget - 1:
-                kept.append(token_id)
-        if len(kept) == 1:
-            return self.single(kept[0])
-        bits = np.zeros(vocabulary.num_words, dtype=np.uint32)
-        set_bits(bits, kept)
-        return Mask(bits, None, vocabulary.num_words)
+        bits = self._affordable.bits(state, budget)
+        bits &= self.of(state).bits
+        single = _only(bits)
+        return Mask(bits, None, self.vocabulary.num_words) if single is None else self.single(single)
 
     def _entry(self, state: State) -> tuple[Mask, list[Part]]:
         clamped = self.machine.clamped(state, self.vocabulary.reach)

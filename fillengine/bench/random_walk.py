@@ -1,9 +1,11 @@
-"""Generation under a random model: uniform logits over what a session allows, for every schema of a file.
+"""Generation under a random model: uniform noise over what a session allows, for every schema of a file.
 
-    python -m fillengine.bench.random_walk TOKENIZER_FOLDER SCHEMAS.jsonl.gz --seed 0 --budget 2000 --step 1
+    python -m fillengine.bench.random_walk SCHEMAS.jsonl.gz MODEL_FOLDER --jobs 16 --seeds 1 --output rows.jsonl
 
-Each text that ends must parse and validate under jsonschema with formats; none may end in a dead end, and all
-must close within the budget. Prints one JSON object: counts, and the first failures by name.
+Each text must end within the budget, parse, and validate under jsonschema with formats. No schema holds up the
+others: what is not done in its seconds is ended and counted as too slow. A line a text goes to --output as soon as
+it is known; the same command again goes on with what is missing. Prints the totals as JSON; the exit code is 1 where
+anything is wrong.
 """
 
 from __future__ import annotations
@@ -11,98 +13,106 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import signal
 import sys
-import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
+from fillengine.bench.limited import Unfinished, run_limited
+from fillengine.bench.random_text import Limits, Outcome, Walk, walk
+from fillengine.fill.guard import DEFAULT_GUARD
 
-from fillengine.errors import BudgetTooSmall, FillError, UnsatisfiableForm, UnsupportedForm
-from fillengine.fill.constraint import Constraint
-from fillengine.templates import Form, compile
-
-
-class TooSlow(Exception):
-    """A schema took more than its seconds."""
+Key = tuple[str, int]
+"""The name of a schema, and a seed."""
 
 
-def schemas(path: Path) -> Iterator[tuple[str, Any]]:
+def read_schemas(path: Path) -> dict[str, Any]:
+    """The schemas of a file of JSON Lines by name, in its order."""
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            yield row["name"], row["schema"]
+        rows = [json.loads(line) for line in lines]
+    return {row["name"]: row["schema"] for row in rows}
 
 
-def walk(form: Form, tokenizer: Any, random: Random, budget: int) -> str:
-    """What became of one text: "valid", or what was wrong with it."""
-    try:
-        session = Constraint(form, tokenizer).session(max_tokens=budget)
-    except BudgetTooSmall:
-        return "budget too small"
-    except UnsatisfiableForm:
-        return "unsatisfiable"
-    while not session.is_finished:
-        allowed = np.flatnonzero(session.allowed())
-        if not len(allowed):
-            return "dead end"
-        session.advance(int(allowed[random.randrange(len(allowed))]))
-    if not session.is_complete:
-        return "not closed"
-    text = session.data.decode("utf-8", errors="strict")
-    try:
-        form.validate(text)
-    except RecursionError:
-        return "valid"
-    except Exception as error:
-        return f"invalid: {type(error).__name__}: {str(error).splitlines()[0][:100]} in {text[:100]}"
-    return "valid"
+def read_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of an earlier run, without a torn last line."""
+    if path.exists():
+        for line in path.read_bytes().split(b"\n"):
+            try:
+                yield json.loads(line)
+            except ValueError:
+                continue
+
+
+@dataclass(frozen=True, slots=True)
+class RandomTexts:
+    """The work of a process: one text for each name and seed. It depends on nothing else."""
+
+    schemas: dict[str, Any]
+    tokenizer: str
+    limits: Limits
+
+    def __call__(self, key: Key, report: Callable[[str], None]) -> Walk:
+        name, seed = key
+        try:
+            return walk(self.schemas[name], self.tokenizer, Random(f"{seed} {name}"), self.limits, report)
+        except Exception as error:  # an error that nobody expects is a fault of this text, not of the run
+            return Walk(Outcome.FAILED, detail=f"{type(error).__name__}: {error}")
+
+
+def row_of(key: Key, found: Walk | Unfinished) -> dict[str, Any]:
+    name, seed = key
+    if isinstance(found, Unfinished):
+        outcome = Outcome.FAILED if found.seconds is None else Outcome.TOO_SLOW
+        found = Walk(outcome, seconds=found.seconds or 0.0, detail=f"{found.problem}; {found.stage}")
+    return {"name": name, "seed": seed, **found.row()}
+
+
+def totals(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Counts by outcome, tokens and processor seconds of all rows, and the rows that are wrong."""
+    return {
+        "texts": len(rows),
+        "seeds": sorted({row["seed"] for row in rows}),
+        "counts": dict(Counter(row["outcome"] for row in rows).most_common()),
+        "tokens": sum(row["tokens"] for row in rows),
+        "seconds": round(sum(row["seconds"] for row in rows), 1),
+        "seconds_of_the_slowest": max((row["seconds"] for row in rows), default=0.0),
+        "wrong": [row for row in rows if not Outcome(row["outcome"]).is_fine],
+    }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tokenizer")
-    parser.add_argument("schemas", type=Path)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--budget", type=int, default=2_000)
+    parser.add_argument("schemas", type=Path, help="JSON Lines, gzipped, each with name and schema")
+    parser.add_argument("tokenizer", help="a model folder")
+    parser.add_argument("--output", type=Path, required=True, help="JSON Lines; what is there is not done again")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--seeds", type=int, default=1, help="texts of each schema, seeds 0, 1, ...")
+    parser.add_argument("--budget", type=int, default=2_000, help="tokens of a text")
+    parser.add_argument("--slack", type=int, help="tokens above the shortest text, in place of --budget")
+    parser.add_argument("--guard", action="store_true", help="close runaway values, as generation does")
+    parser.add_argument("--seconds", type=float, default=120.0, help="processor time of a text")
     parser.add_argument("--step", type=int, default=1, help="every how many-th schema")
-    parser.add_argument("--offset", type=int, default=0, help="the first of them")
-    parser.add_argument("--seconds", type=int, default=60, help="for one schema")
+    parser.add_argument("--name", action="append", help="only this schema (repeatable)")
     args = parser.parse_args()
-    warnings.simplefilter("ignore")
 
-    def alarm(*_: object) -> None:
-        raise TooSlow
-
-    signal.signal(signal.SIGALRM, alarm)
-    counts: Counter[str] = Counter()
-    failures: list[tuple[str, str]] = []
-    for number, (name, schema) in enumerate(schemas(args.schemas)):
-        if number % args.step != args.offset:
-            continue
-        signal.alarm(args.seconds)
-        try:
-            form = compile(schema, additional="schema")
-            outcome = walk(form, args.tokenizer, Random(f"{args.seed} {name}"), args.budget)
-        except UnsatisfiableForm:
-            outcome = "unsatisfiable"
-        except UnsupportedForm:
-            outcome = "refused"
-        except TooSlow:
-            outcome = "too slow"
-        except (FillError, AssertionError) as error:
-            outcome = f"failed: {type(error).__name__}: {error}"
-        finally:
-            signal.alarm(0)
-        counts[outcome.split(":")[0]] += 1
-        if outcome not in ("valid", "refused", "unsatisfiable"):
-            failures.append((name, outcome))
-    sys.stdout.write(json.dumps({"seed": args.seed, "counts": counts, "failures": failures[:40]}, indent=1) + "\n")
-    return 1 if failures else 0
+    schemas = read_schemas(args.schemas)
+    wanted = [(name, seed) for seed in range(args.seeds) for name in args.name or list(schemas)[:: args.step]]
+    rows = {(row["name"], row["seed"]): row for row in read_rows(args.output)}
+    limits = Limits(args.budget, args.slack, DEFAULT_GUARD if args.guard else None)
+    texts = RandomTexts({name: schemas[name] for name, _ in wanted}, args.tokenizer, limits)
+    missing = [key for key in wanted if key not in rows]
+    with args.output.open("ab", buffering=0) as output:
+        if output.tell() and not args.output.read_bytes().endswith(b"\n"):
+            output.write(b"\n")
+        for key, found in run_limited(texts, missing, jobs=args.jobs, seconds=args.seconds):
+            rows[key] = row_of(key, found)
+            output.write(json.dumps(rows[key], ensure_ascii=False).encode() + b"\n")
+    summary = totals([rows[key] for key in wanted])
+    sys.stdout.write(json.dumps(summary, ensure_ascii=False, indent=1) + "\n")
+    return 1 if summary["wrong"] else 0
 
 
 if __name__ == "__main__":
