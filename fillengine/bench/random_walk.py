@@ -13,9 +13,10 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -36,14 +37,15 @@ def read_schemas(path: Path) -> dict[str, Any]:
     return {row["name"]: row["schema"] for row in rows}
 
 
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of an earlier run, without a torn last line."""
-    if path.exists():
-        for line in path.read_bytes().split(b"\n"):
-            try:
-                yield json.loads(line)
-            except ValueError:
-                continue
+def take_up(path: Path) -> list[dict[str, Any]]:
+    """The rows of an earlier run. A line that was torn off is cut from the file."""
+    if not path.exists():
+        return []
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        os.truncate(path, whole)
+    return [json.loads(line) for line in content[:whole].splitlines()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +102,11 @@ def main() -> int:
 
     schemas = read_schemas(args.schemas)
     wanted = [(name, seed) for seed in range(args.seeds) for name in args.name or list(schemas)[:: args.step]]
-    rows = {(row["name"], row["seed"]): row for row in read_rows(args.output)}
+    rows = {(row["name"], row["seed"]): row for row in take_up(args.output)}
     limits = Limits(args.budget, args.slack, DEFAULT_GUARD if args.guard else None)
     texts = RandomTexts({name: schemas[name] for name, _ in wanted}, args.tokenizer, limits)
     missing = [key for key in wanted if key not in rows]
     with args.output.open("ab", buffering=0) as output:
-        if output.tell() and not args.output.read_bytes().endswith(b"\n"):
-            output.write(b"\n")
         for key, found in run_limited(texts, missing, jobs=args.jobs, seconds=args.seconds):
             rows[key] = row_of(key, found)
             output.write(json.dumps(rows[key], ensure_ascii=False).encode() + b"\n")
