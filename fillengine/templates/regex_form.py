@@ -37,7 +37,7 @@ class Regex(TextForm):
     def form(self, compiled: Compile) -> Form:
         dfa = fullmatch(self.pattern)
         if dfa.is_empty:
-            raise UnsatisfiableForm(f"no text matches the pattern {self.pattern!r}")
+            raise UnsatisfiableForm(f"no text matches the pattern {self.pattern!r}", keyword="pattern")
         free = Template(Pattern(dfa))
         matcher = Matcher(free)
 
