@@ -11,7 +11,7 @@ Looking ahead, rolling back and forking are assignments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
 from fillengine.automata.fresh import FreshLeaf, fresh_leaf
@@ -39,6 +39,10 @@ MAX_STATES = 200_000
 """States that one machine remembers (some 500 bytes each). Past it the memory is emptied and filled anew."""
 
 
+MAX_WAYS = 512
+"""Bytes and texts (tokens) of which one state remembers where they lead. Past it texts are followed anew."""
+
+
 class Machine:
     """The automaton of one template.
 
@@ -51,7 +55,7 @@ class Machine:
         self._spots: dict[Node, Spot] = {}
         self._items: dict[Repeat, Sequence] = {}
         self._frames: dict[tuple[Node, int, int | None, Frame | None, Members | None], Frame] = {}
-        self._states: dict[tuple[frozenset[Configuration], bool], State] = {}
+        self._states: dict[Hashable, State] = {}
         self._required_bits: dict[Unordered, int] = {}
         self._writable_bits: dict[Unordered, int] = {}
         self._in_tokens: NodeCosts | None = None
@@ -69,9 +73,19 @@ class Machine:
             return state._next[byte]
         except KeyError:
             pass
+        work, kept = self._moved(state.configurations, byte)
+        if work:
+            following: State | None = self._close(work, kept)
+        else:
+            following = self._state(kept, is_accepting=False) if kept else None
+        state._next[byte] = following
+        return following
+
+    def _moved(self, configurations: Iterable[Configuration], byte: int) -> tuple[list[Work], list[Configuration]]:
+        """What one more byte leads to: leaves that are finished, and leaves that go on."""
         work: list[Work] = []
         kept: list[Configuration] = []
-        for spot, q, frame in state.configurations:
+        for spot, q, frame in configurations:
             leaf = spot.leaf
             after = leaf.step(q, byte)
             if after is None:
@@ -82,17 +96,32 @@ class Machine:
                 work.append((None, self._with_key(frame, after) if isinstance(leaf, FreshLeaf) else frame))
             if leaf.can_go_on(after):
                 kept.append((spot, after, frame))
-        following = self._close(work, kept) if work or kept else None
-        state._next[byte] = following
-        return following
+        return work, kept
 
     def advance(self, state: State, data: bytes) -> State | None:
-        """The state after `data`; None where no text goes on so."""
+        """The state after `data`; None where no text goes on so.
+
+        Between two bytes that both stay in their leaves no state is made.
+        """
+        if data in state._next:
+            return state._next[data]
         current: State | None = state
+        configurations: Iterable[Configuration] = state.configurations
+        kept: list[Configuration] = []
         for byte in data:
-            current = self.step(current, byte)  # type: ignore[arg-type]
-            if current is None:
-                return None
+            work, kept = self._moved(configurations, byte)
+            if work:
+                current = self._close(work, kept)
+                configurations, kept = current.configurations, []
+            elif kept:
+                configurations = kept
+            else:
+                current = None
+                break
+        if kept:
+            current = self._state(kept, is_accepting=False)
+        if len(state._next) < MAX_WAYS:
+            state._next[data] = current
         return current
 
     def forced(self, state: State) -> tuple[bytes, State]:
@@ -324,12 +353,14 @@ class Machine:
         return frame
 
     def _state(self, configurations: list[Configuration], *, is_accepting: bool) -> State:
-        key = (frozenset(configurations), is_accepting)
+        unique = tuple(configurations) if len(configurations) < 2 else tuple(dict.fromkeys(configurations))
+        single = len(unique) == 1 and not is_accepting
+        key: Hashable = unique[0] if single else (frozenset(unique), is_accepting)
         state = self._states.get(key)
         if state is None:
             if len(self._states) >= MAX_STATES:
                 self._forget()
-            state = self._states[key] = State(tuple(dict.fromkeys(configurations)), is_accepting=is_accepting)
+            state = self._states[key] = State(unique, is_accepting=is_accepting)
         return state
 
     def _forget(self) -> None:

@@ -88,7 +88,7 @@ class State:
         self.configurations = configurations
         self.is_accepting = is_accepting
         self._cost: int | None = None
-        self._next: dict[int, State | None] = {}
+        self._next: dict[int | bytes, State | None] = {}
         self._bytes: bytes | None = None
         self._forced: tuple[bytes, State] | None = None
         self._clamped: State | None = None

@@ -54,9 +54,9 @@ class Canonical:
         self._tokens = tokenizer.vocabulary.tokens
         self._encoder = tokenizer.encoder
         self._spans: OrderedDict[tuple[State, bytes], Span] = OrderedDict()
-        self._is_stable: dict[tuple[str, bytes], bool] = {}
+        self._is_stable = tokenizer.stable_pieces
 
-    def span(self, state: State, written: bytes, boundary: int) -> Span:
+    def span(self, state: State, written: bytearray, boundary: int) -> Span:
         """The forced span at `state`.
 
         `written` is the text so far, `boundary` the offset of a token boundary in it, at most CONTEXT_BYTES
@@ -67,7 +67,7 @@ class Canonical:
         forced, end = self._machine.forced(state)
         if not forced:
             return _EMPTY
-        key = (state, written[boundary:])
+        key = (state, bytes(written[boundary:]))
         span = self._spans.get(key)
         if span is None:
             span = self._find(key[1], forced, end)
@@ -85,7 +85,7 @@ class Canonical:
         data = context[start:] + forced
         data = data[: _last_character(data)]
         text = data.decode("utf-8", errors="replace")
-        token_ids = encoder.encode(text)
+        token_ids, last_piece = encoder.encode_cut(text)
         ends: list[int] = []
         position = 0
         for token_id in token_ids:
@@ -105,7 +105,8 @@ class Canonical:
             return _EMPTY
         first = ends.index(written) + 1 if written else 0
         is_whole = len(data) == written + len(forced)
-        stable = self._stable(text, data, end) if is_whole else 0
+        begin = None if last_piece is None else ends[last_piece - 1] if last_piece else 0
+        stable = self._stable(data, begin, end) if is_whole else 0
         if stable is None:
             last = self._common(text, token_ids, end)
         else:
@@ -115,24 +116,28 @@ class Canonical:
         last = max(last, first)
         return Span(tuple(token_ids[first:last]), tuple(token_ids[last:]))
 
-    def _stable(self, text: str, data: bytes, end: State) -> int | None:
-        """The offset up to which no continuation changes the tokens; None where the tokenizer shows no cut."""
+    def _stable(self, data: bytes, begin: int | None, end: State) -> int | None:
+        """The offset up to which no continuation changes the tokens; None where the tokenizer shows no cut.
+
+        `begin` is where the last piece of `data` begins.
+        """
         assert self._encoder is not None
         if end.is_final:
             return len(data)
-        pieces = self._encoder.cut(text)
-        if not pieces:
+        if begin is None:
             return None
         # Single digits are cut from one another, so a run of them is looked at from its beginning.
-        last = pieces[-1]
+        last = data[begin:].decode("utf-8", errors="replace")
         follow = end.next_bytes()
         key = (last, follow)
         is_stable = self._is_stable.get(key)
         if is_stable is None:
+            if len(self._is_stable) >= MAX_SPANS:
+                self._is_stable.clear()
             is_stable = self._is_stable[key] = all(
                 (cut := self._encoder.cut(last + probe)) is not None and cut[0] == last for probe in _probes(follow)
             )
-        return len(data) if is_stable else len(data) - len(last.encode())
+        return len(data) if is_stable else begin
 
     def _common(self, text: str, token_ids: list[int], end: State) -> int:
         assert self._encoder is not None

@@ -167,7 +167,7 @@ class Session:
         if self._forced is None:
             self._forced, self._rest = (), ()
             if not self.is_finished and self._closing is None:
-                span = self._constraint.canonical.span(self._state, bytes(self._data), self._boundary())
+                span = self._constraint.canonical.span(self._state, self._data, self._boundary())
                 if self._can_afford(span.token_ids):
                     self._forced, self._rest = span.token_ids, span.rest
         return self._forced

@@ -23,6 +23,9 @@ class Encoder(Protocol):
 
     def encode(self, text: str) -> list[int]: ...
 
+    def encode_cut(self, text: str) -> tuple[list[int], int | None]:
+        """The token ids, and where among them the last piece of `cut(text)` begins (None: there is no cut)."""
+
     def cut(self, text: str) -> list[str] | None:
         """The pieces that are encoded one by one, whatever stands beside them; None where there is no such cut."""
 
@@ -34,6 +37,8 @@ class Tokenizer:
         self.vocabulary = vocabulary
         self.encoder = encoder
         self.leaf_masks = LeafMasks(vocabulary)
+        self.stable_pieces: dict[tuple[str, bytes], bool] = {}
+        """Whether a piece of text stays a piece of its own before each of these bytes (see fill.canonical)."""
 
 
 class FastEncoder:
@@ -47,6 +52,13 @@ class FastEncoder:
     def encode(self, text: str) -> list[int]:
         ids: list[int] = self._inner.encode(text, add_special_tokens=False).ids
         return ids
+
+    def encode_cut(self, text: str) -> tuple[list[int], int | None]:
+        # Encoding and cutting in one call: what it says of words are the pieces.
+        encoding = self._inner.encode(text, add_special_tokens=False)
+        words = encoding.word_ids
+        last = words.index(words[-1]) if self._cuts and words and words[-1] is not None else None
+        return encoding.ids, last
 
     def cut(self, text: str) -> list[str] | None:
         if not self._cuts:
