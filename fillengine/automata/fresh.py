@@ -4,6 +4,8 @@ It runs another leaf, and beside it what is left over of each excluded word that
 Once none agrees any more it behaves like the leaf below, so that their masks are one.
 
     without "ab" and "b":   before anything: rests (ab, b)    behind a: (b)    behind ab: ("" - it may not end)
+
+Words that are excluded from the start are kept as a tree (`at`), words that were written as rests.
 """
 
 from __future__ import annotations
@@ -13,62 +15,84 @@ from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from fillengine.automata.leaf import INFINITE, Costs, Leaf
+from fillengine.automata.prefixes import Prefix, prefixes
 
 KEPT_WORDS = 64
 """At most so many words are looked through for those that no token can write; above, all of them are kept."""
 
 
 class FreshState(NamedTuple):
-    """q: state of the leaf below; rests: sorted, what excluded words have left; text: the bytes so far.
+    """q: state of the leaf below; at: where the excluded words of the leaf are that agree with the bytes so far
+    (None: there are none); rests: sorted, what the other excluded words have left; text: the bytes so far.
 
     `text` None: not known. `is_sealed`: one more word is excluded, and it is not known which, so that the text
     may not end, and must have two ways to go on.
     """
 
     q: Any
+    at: Prefix | None
     rests: tuple[bytes, ...]
     text: bytes | None
     is_sealed: bool
+
+    @property
+    def is_free(self) -> bool:
+        """No excluded word agrees with what is written."""
+        return self.at is None and not self.rests
+
+    @property
+    def is_excluded(self) -> bool:
+        """What is written is an excluded word."""
+        return (self.at is not None and self.at.whole != 0) or b"" in self.rests
+
+    def taken(self) -> set[int]:
+        """The bytes that excluded words go on with."""
+        found = {rest[0] for rest in self.rests if rest}
+        return found.union(self.at.children) if self.at is not None else found
 
 
 class FreshLeaf:
     """`base` without `excluded`, and without the words that `begin` is told."""
 
-    __slots__ = ("__weakref__", "_branches", "_costs", "_living", "base", "excluded", "start")
+    __slots__ = ("__weakref__", "_branches", "_costs", "_living", "_root", "base", "excluded", "start")
 
     def __init__(self, base: Leaf, start: Hashable | None, excluded: tuple[bytes, ...], costs: Costs) -> None:
         self.base = base
         self.start = start
         self.excluded = excluded
+        self._root = prefixes(excluded) if excluded else None
         self._costs = costs
-        self._living: dict[tuple[Any, tuple[bytes, ...]], bool] = {}
+        self._living: dict[tuple[Any, Prefix | None, tuple[bytes, ...], bool], bool] = {}
         self._branches: dict[bytes, int] = {}
 
     def begin(self, words: frozenset[bytes], *, is_sealed: bool) -> FreshState | None:
         """The first state; None where every word of the leaf is excluded."""
         if self.start is None:
             return None
-        rests = tuple(sorted({*self.excluded, *words})) if words else self.excluded
-        return self._alive(FreshState(self.start, rests, b"", is_sealed))
+        return self._alive(FreshState(self.start, self._root, tuple(sorted(words)), b"", is_sealed))
 
     def step(self, q: FreshState, byte: int) -> FreshState | None:
-        after = self.base.step(q.q, byte)
+        below, at, rests, text, is_sealed = q
+        after = self.base.step(below, byte)
         if after is None:
             return None
-        rests = q.rests
         if rests:
-            rests = tuple(rest[1:] for rest in rests if rest and rest[0] == byte)
-        text = None if q.text is None else q.text + bytes((byte,))
-        return self._alive(FreshState(after, rests, text, q.is_sealed))
+            rests = tuple([rest[1:] for rest in rests if rest and rest[0] == byte])
+        if at is not None:
+            at = at.children.get(byte)
+        if text is not None:
+            text += bytes((byte,))
+        state = FreshState(after, at, rests, text, is_sealed)
+        return self._alive(state) if at is not None or rests or is_sealed else state
 
     def is_accepting(self, q: FreshState) -> bool:
-        return not q.is_sealed and b"" not in q.rests and self.base.is_accepting(q.q)
+        return not q.is_sealed and self.base.is_accepting(q.q) and not q.is_excluded
 
     def next_bytes(self, q: FreshState) -> bytes:
         options = self.base.next_bytes(q.q)
         if q.is_sealed:
             return bytes(byte for byte in options if self.step(q, byte) is not None)
-        taken = {rest[0] for rest in q.rests if rest}
+        taken = q.taken()
         if not taken:
             return options
         return bytes(byte for byte in options if byte not in taken or self.step(q, byte) is not None)
@@ -80,15 +104,16 @@ class FreshLeaf:
 
     def branches(self, q: FreshState) -> bool:
         options = len(self.base.next_bytes(q.q))
-        return options > 1 and not q.is_sealed and options > len(q.rests) + 1
+        num_taken = len(q.rests) + (0 if q.at is None else len(q.at.children))
+        return options > 1 and not q.is_sealed and options > num_taken + 1
 
     def cost(self, q: FreshState) -> int:
         """One byte that no excluded word goes on with, and the leaf below from there."""
-        if not q.rests:
+        if q.is_free:
             return self.base.cost(q.q)
         if self.is_accepting(q):
             return 0
-        taken = {rest[0] for rest in q.rests if rest}
+        taken = q.taken()
         best, tried = INFINITE, 0
         alphabet = self._costs.alphabet
         for byte in self.base.next_bytes(q.q):
@@ -108,10 +133,10 @@ class FreshLeaf:
     def clamp(self, q: FreshState, reach: int) -> FreshState:
         """What is written is not kept, and of the words those that a token may run into."""
         rests = q.rests
-        if q.text == b"" and len(rests) <= KEPT_WORDS:
-            number = len(rests)
+        if rests and q.text == b"" and len(rests) <= KEPT_WORDS:
+            number = len(rests) + len(self.excluded)
             rests = tuple(rest for rest in rests if self._costs.begins(rest) or not self._has_ways_out(rest, number))
-        return FreshState(self.base.clamp(q.q, reach), rests, None, q.is_sealed)
+        return FreshState(self.base.clamp(q.q, reach), q.at, rests, None, q.is_sealed)
 
     def kept(self, words: frozenset[bytes]) -> frozenset[bytes]:
         """Of the words that were written, those that matter before the next token."""
@@ -138,44 +163,48 @@ class FreshLeaf:
         return branches > number + 1
 
     def _alive(self, state: FreshState) -> FreshState | None:
-        if not state.rests and not state.is_sealed:
+        if state.is_free and not state.is_sealed:
             return state
-        key = (state.q, state.rests) if not state.is_sealed else (state.q, (*state.rests, b"\xff"))
+        key = (state.q, state.at, state.rests, state.is_sealed)
         living = self._living.get(key)
         if living is None:
             if len(self._living) > 20_000:
                 self._living.clear()
             need = 2 if state.is_sealed else 1
-            living = self._living[key] = self._count(state.q, state.rests, need) >= need
+            living = self._living[key] = self._count(state, need) >= need
         return state if living else None
 
-    def _count(self, q: Any, rests: tuple[bytes, ...], need: int) -> int:
+    def _count(self, state: FreshState, need: int) -> int:
         """How many words are left, counted up to `need`."""
         base = self.base
         found = 0
         while True:
-            if b"" not in rests and base.is_accepting(q):
+            q, taken = state.q, state.taken()
+            if base.is_accepting(q) and not state.is_excluded:
                 found += 1
             options = base.next_bytes(q)
             if not options or found >= need:
                 return found
-            taken = {rest[0] for rest in rests if rest}
             found += sum(byte not in taken for byte in options)
             if found >= need or (len(options) > 1 and not taken.intersection(options)):
                 return found
             if len(options) == 1:
                 found -= options[0] not in taken
-                q = base.step(q, options[0])
-                rests = tuple(rest[1:] for rest in rests if rest and rest[0] == options[0])
-                if not rests and found + 1 >= need:
+                state = self._behind(state, options[0])
+                if state.is_free and found + 1 >= need:
                     return found + 1
                 continue
             for byte in taken.intersection(options):
-                left = tuple(rest[1:] for rest in rests if rest and rest[0] == byte)
-                found += self._count(base.step(q, byte), left, need - found)
+                found += self._count(self._behind(state, byte), need - found)
                 if found >= need:
                     break
             return found
+
+    def _behind(self, state: FreshState, byte: int) -> FreshState:
+        """What one more byte leaves, living or not."""
+        rests = tuple(rest[1:] for rest in state.rests if rest and rest[0] == byte)
+        at = state.at.children.get(byte) if state.at is not None else None
+        return FreshState(self.base.step(state.q, byte), at, rests, None, False)  # noqa: FBT003 (a field)
 
 
 _leaves: WeakValueDictionary[Hashable, FreshLeaf] = WeakValueDictionary()

@@ -20,9 +20,13 @@ import numpy as np
 from fillengine.automata.dfa import Dfa
 from fillengine.automata.lengths import Lengths
 from fillengine.automata.nodes import Literal, Pattern, Words
+from fillengine.automata.prefixes import Prefix, members, prefixes
 
 INFINITE = 1 << 40
 """The cost of what cannot be finished; larger than any real cost, small enough to be added up."""
+
+
+EntriesState = tuple[int, Prefix, int]
 
 
 class Costs(Protocol):
@@ -308,62 +312,51 @@ class WordsLeaf:
 
 
 class EntriesLeaf:
-    """The texts of the entries of an `Unordered`. State: (those that agree with what is written, bytes written).
+    """The texts of the entries of an `Unordered`. State: (those that agree with what is written, as bits, where
+    they are in the tree of the texts, bytes written).
 
     Several may be whole at once, or one may begin another (numbers). The machine asks which are, since what
     follows depends on it; so, as leaves go, this one never ends.
     """
 
-    __slots__ = ("_costs", "texts")
+    __slots__ = ("_costs", "root", "texts")
 
     def __init__(self, texts: tuple[bytes, ...], costs: Costs) -> None:
         self.texts = texts
+        self.root = prefixes(texts)
         self._costs = costs
 
-    def step(self, q: tuple[tuple[int, ...], int], byte: int) -> tuple[tuple[int, ...], int] | None:
-        indexes, depth = q
-        texts = self.texts
-        left = tuple(i for i in indexes if len(texts[i]) > depth and texts[i][depth] == byte)
-        return (left, depth + 1) if left else None
+    def step(self, q: EntriesState, byte: int) -> EntriesState | None:
+        child = q[1].children.get(byte)
+        if child is None:
+            return None
+        left = q[0] & child.below
+        return (left, child, q[2] + 1) if left else None
 
-    def groups(self, q: tuple[tuple[int, ...], int]) -> dict[int, tuple[int, ...]]:
-        """The states that follow, by byte."""
-        indexes, depth = q
-        found: dict[int, list[int]] = {}
-        for index in indexes:
-            text = self.texts[index]
-            if len(text) > depth:
-                found.setdefault(text[depth], []).append(index)
-        return {byte: tuple(group) for byte, group in found.items()}
-
-    def whole(self, q: tuple[tuple[int, ...], int]) -> list[int]:
+    @staticmethod
+    def whole(q: EntriesState) -> list[int]:
         """The entries whose text is whole."""
-        return [index for index in q[0] if len(self.texts[index]) == q[1]]
+        return members(q[0] & q[1].whole)
 
-    def is_accepting(self, q: tuple[tuple[int, ...], int]) -> bool:
+    def is_accepting(self, q: EntriesState) -> bool:
         return False
 
-    def next_bytes(self, q: tuple[tuple[int, ...], int]) -> bytes:
-        depth = q[1]
-        return bytes(sorted({self.texts[i][depth] for i in q[0] if len(self.texts[i]) > depth}))
+    def next_bytes(self, q: EntriesState) -> bytes:
+        return bytes(byte for byte, child in q[1].children.items() if q[0] & child.below)
 
-    def can_go_on(self, q: tuple[tuple[int, ...], int]) -> bool:
-        return any(len(self.texts[i]) > q[1] for i in q[0])
+    def can_go_on(self, q: EntriesState) -> bool:
+        return bool(q[0] & ~q[1].whole)
 
-    def branches(self, q: tuple[tuple[int, ...], int]) -> bool:
-        indexes, depth = q
-        if len(indexes) == 1:
-            return False
-        first, last = self.texts[indexes[0]], self.texts[indexes[-1]]
-        return len(first) > depth and len(last) > depth and first[depth] != last[depth]
+    def branches(self, q: EntriesState) -> bool:
+        return bool(q[0] & (q[0] - 1)) and len(self.next_bytes(q)) > 1
 
-    def cost(self, q: tuple[tuple[int, ...], int]) -> int:
-        return min(self.cost_of(index, q[1]) for index in q[0])
+    def cost(self, q: EntriesState) -> int:
+        return min(self.cost_of(index, q[2]) for index in members(q[0]))
 
     def cost_of(self, index: int, depth: int) -> int:
         return self._costs.literal(self.texts[index])[depth]
 
-    def clamp(self, q: tuple[tuple[int, ...], int], reach: int) -> tuple[tuple[int, ...], int]:
+    def clamp(self, q: EntriesState, reach: int) -> EntriesState:
         return q
 
 

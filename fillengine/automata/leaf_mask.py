@@ -34,24 +34,34 @@ class LeafMask:
 
     bits   uint32[num_words]
     leaf   the leaf itself
-    ends   its states in which such tokens end
+    ends   its states in which such tokens end (those that the mask of a leaf below does not know)
     exit   the trie below all places where the leaf may end and tokens go on (None: there are none)
     """
 
-    __slots__ = ("_worst", "bits", "ends", "exit", "leaf")
+    __slots__ = ("_below", "_worst", "bits", "ends", "exit", "leaf")
 
     def __init__(
-        self, bits: np.ndarray, leaf: Leaf, ends: list[Any], exit_node: TrieNode | None, worst: int = 0
+        self,
+        bits: np.ndarray,
+        leaf: Leaf,
+        ends: list[Any],
+        exit_node: TrieNode | None,
+        below: LeafMask | None = None,
     ) -> None:
         self.bits = bits
         self.leaf = leaf
         self.ends = ends
         self.exit = exit_node
-        self._worst = worst
+        self._below = below
+        self._worst: int | None = None
 
     def worst_cost(self) -> int:
         """The most that finishing the leaf can cost after one of the tokens."""
-        return max(map(self.leaf.cost, self.ends), default=self._worst)
+        if self._worst is None:
+            worst = 0 if self._below is None else self._below.worst_cost()
+            self._worst = max(map(self.leaf.cost, self.ends), default=0)
+            self._worst = max(self._worst, worst)
+        return self._worst
 
 
 class Loop:
@@ -138,7 +148,7 @@ class LeafMasks:
     def _without(self, leaf: FreshLeaf, q: FreshState, node: TrieNode) -> LeafMask:
         """The mask of the leaf below, and what excluded words take away from it."""
         below = self.of(leaf.base, q.q, node)
-        if not q.rests:
+        if q.is_free:
             return below
         dead: list[int] = []
         ended: set[int] = set()
@@ -146,8 +156,9 @@ class LeafMasks:
         work = [(q, node)]
         while work:
             q, node = work.pop()
-            for byte in {rest[0] for rest in q.rests if rest}:
-                child = node.children.get(byte)
+            children = node.children
+            for byte in q.taken():
+                child = children.get(byte)
                 if child is None:
                     continue
                 after = leaf.step(q, byte)
@@ -157,9 +168,9 @@ class LeafMasks:
                     continue
                 if child.ids:
                     ends.append(after)
-                if b"" in after.rests:
+                if after.is_excluded:
                     ended.update(child.members)
-                if after.rests and child.children:
+                if not after.is_free and child.children:
                     work.append((after, child))
         bits = below.bits
         if dead:
@@ -167,10 +178,9 @@ class LeafMasks:
             set_bits(gone, dead)
             bits = bits & ~gone
         exit_node = below.exit
-        if exit_node is not None and ended:
+        if exit_node is not None and not ended.isdisjoint(exit_node.member_set):
             exit_node = self._exit([member for member in exit_node.members if member not in ended])
-        worst = max(below.worst_cost(), max(map(leaf.cost, ends), default=0))
-        return LeafMask(bits, leaf, [], exit_node, worst)
+        return LeafMask(bits, leaf, ends, exit_node, below)
 
     def side_by_side(self, leaf: LockstepLeaf, q: Any, node: TrieNode) -> tuple[np.ndarray, np.ndarray]:
         """Trie nodes below `node` that the leaf reaches (int64[k]), and the number of its state (of `leaf.rows`) there.

@@ -223,7 +223,7 @@ def _refined(classes: np.ndarray, alone: set[int], leaves: list[tuple[Leaf, Any]
     while work:
         leaf, q = work.pop()
         if isinstance(leaf, FreshLeaf):
-            alone.update(rest[0] for rest in q.rests if rest)
+            alone.update(q.taken())
             work.append((leaf.base, q.q))
         elif isinstance(leaf, LockstepLeaf):
             for state in (q.base, *q.others):

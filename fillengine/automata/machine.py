@@ -32,6 +32,7 @@ from fillengine.automata.nodes import (
     Unordered,
     Words,
 )
+from fillengine.automata.prefixes import members as members_of
 from fillengine.automata.state import Bytes, Configuration, Frame, Members, Spot, State, Work
 from fillengine.errors import UnsatisfiableForm
 
@@ -198,9 +199,9 @@ class Machine:
         below = self.frame_cost(frame.parent)
         written = members.written()
         best = INFINITE
-        for index in q[0]:
+        for index in members_of(q[0]):
             rest = node.entries[index].rest
-            cost = leaf.cost_of(index, q[1]) + (0 if rest is None else costs.of(rest))
+            cost = leaf.cost_of(index, q[2]) + (0 if rest is None else costs.of(rest))
             best = min(best, cost + below + costs.rest(node, frame.count | 1 << index, written))
         return best
 
@@ -213,9 +214,9 @@ class Machine:
         assert isinstance(leaf, EntriesLeaf)
         written = members.written()
         worst = 0
-        for index in q[0]:
+        for index in members_of(q[0]):
             rest = node.entries[index].rest
-            lengths = range(q[1] + 1, len(leaf.texts[index]) + 1)
+            lengths = range(q[2] + 1, len(leaf.texts[index]) + 1)
             inside = [cost for cost in (leaf.cost_of(index, depth) for depth in lengths) if cost < INFINITE]
             behind = costs.rest(node, frame.count | 1 << index, written)
             worst = max(worst, max(inside, default=0) + (0 if rest is None else costs.of(rest)) + behind)
@@ -399,9 +400,11 @@ class Machine:
             elif isinstance(node, Unordered) and _is_due(node, frame):
                 assert frame is not None
                 # Its entries, behind the comma.
-                indexes = self._open_entries(frame)
-                if indexes:
-                    configurations.append((self._spot(node), (indexes, 0), frame))
+                entries = self._open_entries(frame)
+                if entries:
+                    spot = self._spot(node)
+                    assert isinstance(spot.leaf, EntriesLeaf)
+                    configurations.append((spot, (entries, spot.leaf.root, 0), frame))
             elif isinstance(node, Unordered):
                 first = self._frame(node, 0, None, frame, Members())
                 if node.low == 0 and not any(entry.is_required for entry in node.entries):
@@ -491,14 +494,14 @@ class Machine:
             if self._can_go_on(frame):
                 yield node.comma, self._frame(node, frame.count, None, frame.parent, members._replace(is_due=True))
 
-    def _open_entries(self, frame: Frame) -> tuple[int, ...]:
-        """The entries that may come next."""
+    def _open_entries(self, frame: Frame) -> int:
+        """The entries that may come next, as bits."""
         node, count = frame.node, frame.count
         assert isinstance(node, Unordered)
         allowed = self._writable(node) & ~count
         if self._is_tight(frame):
             allowed &= self._required(node)
-        return tuple(index for index in range(allowed.bit_length()) if allowed >> index & 1)
+        return allowed
 
     def _writable(self, node: Unordered) -> int:
         """The entries that can be finished, as bits."""

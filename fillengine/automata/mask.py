@@ -19,6 +19,7 @@ from fillengine.automata.affordable import AffordableMasks
 from fillengine.automata.leaf import INFINITE, EntriesLeaf, LiteralLeaf
 from fillengine.automata.leaf_mask import LeafMask, LeafMasks, set_bits
 from fillengine.automata.machine import Machine
+from fillengine.automata.prefixes import Prefix, members
 from fillengine.automata.state import Frame, State
 from fillengine.automata.trie import TrieNode
 
@@ -181,34 +182,36 @@ class Masks:
     def _enter(self, leaf: EntriesLeaf, q: Any, node: TrieNode, ids: list[int]) -> list[tuple[int, TrieNode]]:
         """Collect the tokens below `node` that write parts of entries; (entry, node) where tokens go on behind."""
         exits: list[tuple[int, TrieNode]] = []
-        work: list[tuple[tuple[int, ...], int, TrieNode]] = [(q[0], q[1], node)]
+        work: list[tuple[int, Prefix, int, TrieNode]] = [(*q, node)]
         while work:
-            indexes, depth, node = work.pop()
-            if len(indexes) == 1:
-                text = leaf.texts[indexes[0]]
+            bits, at, depth, node = work.pop()
+            if not bits & (bits - 1):
+                index = bits.bit_length() - 1
+                text = leaf.texts[index]
                 below: TrieNode | None = node
                 while depth < len(text):
                     below = node.children.get(text[depth])
                     if below is None:
                         break
                     node, depth = below, depth + 1
-                    if node.ids and (self._is_complete or leaf.cost_of(indexes[0], depth) < INFINITE):
+                    if node.ids and (self._is_complete or leaf.cost_of(index, depth) < INFINITE):
                         ids += node.ids
                 if below is not None and node.children:
-                    exits.append((indexes[0], node))
+                    exits.append((index, node))
                 continue
-            for byte, group in leaf.groups((indexes, depth)).items():
-                below = node.children.get(byte)
+            children = node.children
+            for byte, child in at.children.items():
+                group = bits & child.below
+                below = children.get(byte) if group else None
                 if below is None:
                     continue
-                if below.ids and (self._is_complete or leaf.cost((group, depth + 1)) < INFINITE):
+                if below.ids and (self._is_complete or leaf.cost((group, child, depth + 1)) < INFINITE):
                     ids += below.ids
-                whole = leaf.whole((group, depth + 1))
                 if below.children:
-                    exits += [(index, below) for index in whole]
-                    left = group if not whole else tuple(index for index in group if index not in whole)
+                    exits += [(index, below) for index in members(group & child.whole)]
+                    left = group & ~child.whole
                     if left:
-                        work.append((left, depth + 1, below))
+                        work.append((left, child, depth + 1, below))
         return exits
 
     def _descend(self, leaf: LiteralLeaf, q: int, node: TrieNode, ids: list[int]) -> TrieNode | None:

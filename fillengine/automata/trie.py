@@ -107,13 +107,20 @@ class Trie:
 class TrieNode:
     """One or more nodes of the arrays, seen as one."""
 
-    __slots__ = ("_children", "_ids", "_trie", "members")
+    __slots__ = ("_children", "_ids", "_member_set", "_trie", "members")
 
     def __init__(self, trie: Trie, members: tuple[int, ...]) -> None:
         self._trie = trie
         self.members = members
         self._children: dict[int, TrieNode] | None = None
         self._ids: list[int] | None = None
+        self._member_set: frozenset[int] | None = None
+
+    @property
+    def member_set(self) -> frozenset[int]:
+        if self._member_set is None:
+            self._member_set = frozenset(self.members)
+        return self._member_set
 
     @property
     def children(self) -> dict[int, TrieNode]:
