@@ -197,13 +197,12 @@ class Machine:
         assert members is not None
         costs = self._token_costs()
         below = self.frame_cost(frame.parent)
-        written = members.written()
         best = INFINITE
-        for index in members_of(q[0]):
+        indexes = tuple(members_of(q[0]))
+        for index, behind in zip(indexes, costs.left_behind(node, frame.count, members, indexes), strict=True):
             rest = node.entries[index].rest
-            cost = leaf.cost_of(index, q[2]) + (0 if rest is None else costs.of(rest))
-            best = min(best, cost + below + costs.rest(node, frame.count | 1 << index, written))
-        return best
+            best = min(best, leaf.cost_of(index, q[2]) + (0 if rest is None else costs.of(rest)) + behind)
+        return min(INFINITE, best + below)
 
     def worst_entry(self, q: Any, frame: Frame) -> int:
         """The most that can be left behind one more byte of some entries, `frame_cost(frame)` apart."""
@@ -212,13 +211,12 @@ class Machine:
         assert members is not None
         leaf = self._spot(node).leaf
         assert isinstance(leaf, EntriesLeaf)
-        written = members.written()
         worst = 0
-        for index in members_of(q[0]):
+        indexes = tuple(members_of(q[0]))
+        for index, behind in zip(indexes, costs.left_behind(node, frame.count, members, indexes), strict=True):
             rest = node.entries[index].rest
             lengths = range(q[2] + 1, len(leaf.texts[index]) + 1)
             inside = [cost for cost in (leaf.cost_of(index, depth) for depth in lengths) if cost < INFINITE]
-            behind = costs.rest(node, frame.count | 1 << index, written)
             worst = max(worst, max(inside, default=0) + (0 if rest is None else costs.of(rest)) + behind)
         return worst - costs.rest(node, frame.count, members)
 

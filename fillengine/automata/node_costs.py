@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fillengine.automata.leaf import INFINITE
+from fillengine.automata.member_costs import MemberCosts
 from fillengine.automata.nodes import Choice, Entry, Node, Other, Repeat, Rule, Sequence, Template, Unordered
 from fillengine.automata.state import Bytes, Members
 
@@ -23,10 +24,12 @@ class NodeCosts:
         self._rules = template.rules
         self._cost: dict[Node, int] = {}
         self._rests: dict[Sequence, list[int]] = {}
+        self._member_costs: dict[Unordered, MemberCosts] = {}
         rule_costs = dict.fromkeys(template.rules, INFINITE)
         while True:
             self._rule_costs = rule_costs
             self._cost.clear()
+            self._member_costs.clear()
             found = {name: self.of(node) for name, node in template.rules.items()}
             if found == rule_costs:
                 break
@@ -42,7 +45,7 @@ class NodeCosts:
         """What a frame of this node with this count still costs."""
         if isinstance(node, Unordered):
             assert members is not None
-            return self._members(node, count, members)
+            return self._members(node).left(count, members)
         if isinstance(node, Repeat):
             return min(INFINITE, count * self._round(node)) if count else 0
         rests = self._rests.get(node)
@@ -54,41 +57,23 @@ class NodeCosts:
             self._rests[node] = rests
         return rests[count]
 
-    def _members(self, node: Unordered, written: int, members: Members) -> int:
-        """The required entries that are missing, then the cheapest members up to `low`, then the end."""
-        comma = self.of(node.comma)
-        total, number = 0, written.bit_count() + members.num_others
-        if members.key is not None:
-            rest = node.others[members.key].rest
-            total += 0 if rest is None else self.of(rest)
-        following: list[int] = []
-        optional: list[int] = []
-        for index, entry in enumerate(node.entries):
-            if written >> index & 1:
-                continue
-            if entry.is_required:
-                following.append(self._entry(entry))
-            elif node.low or members.is_due:
-                optional.append(self._entry(entry))
-        needed = node.low - number - len(following)
-        if members.is_due and not following:
-            needed = max(needed, 1)  # a comma is written, so something must follow it
-        if needed > 0:
-            optional.sort()
-            following += optional[:needed]
-            if needed > len(optional):
-                # The more are written, the longer a new one may have to be.
-                slack = 2 + node.low.bit_length() if node.low else 0
-                other = min(map(self._other, node.others), default=INFINITE) + slack
-                following += [other] * (needed - len(optional))
-        commas = len(following) - members.is_due if following else 0
-        return min(INFINITE, total + sum(following) + commas * comma + self.of(node.end))
+    def left_behind(self, node: Unordered, count: int, members: Members, indexes: tuple[int, ...]) -> list[int]:
+        """What a frame of this node still costs behind each of these entries."""
+        return self._members(node).left_behind(count, members, indexes)
 
-    def _entry(self, entry: Entry) -> int:
-        return min(INFINITE, self._text(entry.text) + (0 if entry.rest is None else self.of(entry.rest)))
-
-    def _other(self, other: Other) -> int:
-        return min(INFINITE, self._leaf(other.key) + (0 if other.rest is None else self.of(other.rest)))
+    def _members(self, node: Unordered) -> MemberCosts:
+        found = self._member_costs.get(node)
+        if found is None:
+            entries = [
+                min(INFINITE, self._text(entry.text) + (0 if entry.rest is None else self.of(entry.rest)))
+                for entry in node.entries
+            ]
+            rests = [0 if other.rest is None else self.of(other.rest) for other in node.others]
+            keys = [self._leaf(other.key) for other in node.others]
+            least = min((min(INFINITE, key + rest) for key, rest in zip(keys, rests, strict=True)), default=INFINITE)
+            costs = MemberCosts(node, entries, least, rests, self.of(node.comma), self.of(node.end))
+            found = self._member_costs[node] = costs
+        return found
 
     def _round(self, node: Repeat) -> int:
         return self.of(node.item) + (self.of(node.separator) if node.separator is not None else 0)
@@ -132,7 +117,7 @@ class NodeCosts:
         if isinstance(node, Unordered):
             if node.low == 0 and not any(entry.is_required for entry in node.entries):
                 return self._cost[node.empty]
-            return min(INFINITE, self._cost[node.lead] + self._members(node, 0, Members(is_due=True)))
+            return min(INFINITE, self._cost[node.lead] + self._members(node).left(0, Members(is_due=True)))
         if isinstance(node, Repeat):
             if node.low == 0:
                 return 0

@@ -1,0 +1,92 @@
+"""What is left to write in an `Unordered`: the required entries, the cheapest members up to `low`, and the end.
+
+Asked for at every byte, and for every entry that may come next, so that it takes time in proportion to what is
+missing, and for all entries together in proportion to their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fillengine.automata.leaf import INFINITE
+from fillengine.automata.nodes import Unordered
+from fillengine.automata.state import Members
+
+
+class MemberCosts:
+    """The costs of one Unordered.
+
+    entries  of each entry, its rest included
+    others   the least of an other member, None where there are none
+    rests    of what stands behind the key of each other member
+    """
+
+    def __init__(
+        self, node: Unordered, entries: list[int], others: int, rests: list[int], comma: int, end: int
+    ) -> None:
+        self._low = node.low
+        self._entries = entries
+        # The more are written, the longer a new one may have to be.
+        self._other = others + (2 + node.low.bit_length() if node.low else 0)
+        self._rests = rests
+        self._comma = comma
+        self._end = end
+        self._required = sum(1 << index for index, entry in enumerate(node.entries) if entry.is_required)
+        optional = [index for index, entry in enumerate(node.entries) if not entry.is_required]
+        self._optional = sorted(optional, key=entries.__getitem__)
+        self._missing: dict[int, int] = {}
+
+    def left(self, written: int, members: Members) -> int:
+        """Behind what is written: entries as bits, and `members`."""
+        missing = self._required & ~written
+        num_missing = missing.bit_count()
+        needed = self._low - written.bit_count() - members.num_others - num_missing
+        if members.is_due and not missing:
+            needed = max(needed, 1)  # a comma is written, so something must follow it
+        cheapest = self._cheapest(written, needed)
+        following = num_missing + max(needed, 0)
+        total = self._sum(missing) + sum(cheapest.values()) + (needed - len(cheapest)) * self._other * (needed > 0)
+        commas = following - members.is_due if following else 0
+        if members.key is not None:
+            total += self._rests[members.key]
+        return min(INFINITE, total + commas * self._comma + self._end)
+
+    def left_behind(self, written: int, members: Members, indexes: Sequence[int]) -> list[int]:
+        """Behind each of these entries, which are not written yet, where one is written next."""
+        missing = self._required & ~written
+        num_missing = missing.bit_count()
+        needed = max(self._low - written.bit_count() - members.num_others - num_missing, 0)
+        cheapest = self._cheapest(written, needed)
+        others = (needed - len(cheapest)) * self._other
+        total = self._sum(missing) + sum(cheapest.values()) + others + self._end
+        # An optional entry stands in for the dearest of those that were counted on, or for itself.
+        dearest = next(reversed(cheapest.values()), 0)
+        found = []
+        for index in indexes:
+            if self._required >> index & 1:
+                rest, following = total - self._entries[index], num_missing - 1 + needed
+            else:
+                rest, following = total - cheapest.get(index, dearest), num_missing + max(needed - 1, 0)
+            found.append(min(INFINITE, rest + following * self._comma))
+        return found
+
+    def _sum(self, entries: int) -> int:
+        """The cost of entries, given as bits."""
+        total = self._missing.get(entries)
+        if total is None:
+            total = sum(cost for index, cost in enumerate(self._entries) if entries >> index & 1)
+            if len(self._missing) >= 4_096:
+                self._missing.clear()
+            self._missing[entries] = total
+        return total
+
+    def _cheapest(self, written: int, number: int) -> dict[int, int]:
+        """The cheapest optional entries that are not written, with their costs, ascending."""
+        found: dict[int, int] = {}
+        if number > 0:
+            for index in self._optional:
+                if not written >> index & 1:
+                    found[index] = self._entries[index]
+                    if len(found) == number:
+                        break
+        return found
