@@ -91,6 +91,14 @@ def generate(
     mispaired: Annotated[
         bool, typer.Option("--mispaired", help="Give each form the document of another kind: nothing to copy.")
     ] = False,
+    write_truth: Annotated[
+        bool,
+        typer.Option(
+            "--write-truth",
+            help="Run every pass, mask and choice, then take the true answer's token: for random weights, which "
+            "write nonsense.",
+        ),
+    ] = False,
     warm_up: WarmUp = 1,
     output: Output = None,
     resume: Resume = False,
@@ -106,8 +114,8 @@ def generate(
     plan = Plan(
         data=data,
         choice=_choice(model, random_shape, dtype, dense=dense, quantize=quantize),
-        ways=_names(ways),
-        groundings=_names(grounding),
+        ways=_names(ways),  # type: ignore[arg-type]  # checked there
+        groundings=_names(grounding),  # type: ignore[arg-type]
         peers=_names(peers),
         batch_sizes=_numbers(batch_sizes, int, "--batch-sizes"),
         temperatures=_numbers(temperatures, float, "--temperatures"),
@@ -116,6 +124,7 @@ def generate(
         max_tokens=max_tokens,
         seed=seed,
         is_mispaired=mispaired,
+        writes_truth=write_truth,
         num_warm_up=warm_up,
     )
     _measure(plan, output, show_generate, resume=resume)

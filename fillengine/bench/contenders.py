@@ -13,7 +13,6 @@ from fillengine.extraction.engine import Engine
 from fillengine.extraction.extract import request_of
 from fillengine.extraction.settings import Fill, Grounding, Settings
 from fillengine.fill.tokenizer import Tokenizer
-from fillengine.generation.models import LoadedModel
 from fillengine.generation.result import Result
 from fillengine.templates import Form, compile
 from fillengine.templates.grounding import grounded_text
@@ -82,10 +81,11 @@ class Contender(Protocol):
 class Ours:
     """This engine, by way of filling and grounding. Its caches are its own, and empty at first."""
 
-    def __init__(self, loaded: LoadedModel, fill: Fill, grounding: Grounding, setting: Setting) -> None:
+    def __init__(self, engine: Engine, fill: Fill, grounding: Grounding, setting: Setting) -> None:
+        """engine: a new one, which nobody else uses."""
         self.name = f"{fill}, {grounding}"
         self.family = f"fillengine, {grounding}"
-        self.engine = Engine(loaded)
+        self.engine = engine
         shared = self.engine.tokenizer
         self.engine.tokenizer = Tokenizer(shared.vocabulary, shared.encoder)
         self.settings = Settings(

@@ -85,4 +85,4 @@ def _warm_up(
         for contender in contenders:
             report(setting.name, f"{contender.name} (warming up)", 0)
             passes.begin(seen[contender.name])
-            contender.run(list(enumerate(chosen)))
+            contender.run(chosen)

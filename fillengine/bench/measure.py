@@ -18,25 +18,31 @@ from fillengine.bench.models import Choice, describe, load, num_logits
 from fillengine.bench.passes import watch
 from fillengine.bench.peers import InBatches, TokenByToken
 from fillengine.bench.records import Record, mispaired, read_records
+from fillengine.bench.script import Script, ScriptedEngine, script_of, writable
 from fillengine.bench.turns import TurnLog
-from fillengine.errors import FillError
+from fillengine.errors import DocumentError, FillError
 from fillengine.extraction.engine import Engine
+from fillengine.extraction.settings import DEFAULT_GROUNDING, Fill, Grounding
+from fillengine.fill.tokenizer import Tokenizer, read_tokenizer
 from fillengine.generation.models import LoadedModel
 
-WAYS = ("off", "assert", "auto")
-GROUNDINGS = ("verbatim", "free")
+WAYS: tuple[Fill, ...] = ("off", "assert", "auto")
+GROUNDINGS: tuple[Grounding, ...] = ("verbatim", "free")
 # Records of a turn for each row of a batch: enough that rows leave and join.
 RECORDS_PER_ROW = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is measured. The fields are those of `fillengine bench generate`."""
+    """What is measured. The fields are those of `fillengine bench generate`.
+
+    writes_truth   see `script`; records whose true answers do not fit their grounded forms are left out
+    """
 
     data: Path
     choice: Choice
-    ways: tuple[str, ...] = WAYS
-    groundings: tuple[str, ...] = ("verbatim",)
+    ways: tuple[Fill, ...] = WAYS
+    groundings: tuple[Grounding, ...] = (DEFAULT_GROUNDING,)
     peers: tuple[str, ...] = ()
     batch_sizes: tuple[int, ...] = (1,)
     temperatures: tuple[float, ...] = (0.0,)
@@ -45,6 +51,7 @@ class Plan:
     max_tokens: int = 768
     seed: int = 0
     is_mispaired: bool = False
+    writes_truth: bool = False
     num_warm_up: int = 1
 
     def __post_init__(self) -> None:
@@ -76,9 +83,17 @@ class Plan:
         fields = json.loads(json.dumps(asdict(self), default=str))
         return {name: value for name, value in fields.items() if name not in ("data",)} | {"data": self.data.name}
 
-    def records(self) -> list[Record]:
+    def records(self, tokenizer: Tokenizer) -> list[Record]:
+        """Raises DocumentError where there are none, or none can be written."""
         records = read_records(self.data, per_kind=self.per_kind)
-        return mispaired(records) if self.is_mispaired else records
+        if self.is_mispaired:
+            records = mispaired(records)
+        if not self.writes_truth:
+            return records
+        found = writable(records, self.groundings, tokenizer)
+        if not found:
+            raise DocumentError(f"{self.data}: no true answer fits its form, grounded in its document")
+        return found
 
 
 def measure(
@@ -94,9 +109,9 @@ def measure(
     rows: a file that holds the turns while they are made; with `resume` those that it has are not made again.
     interrupted: called then, before the figures of what is there are made.
     """
-    records = plan.records()
     with _log(rows, plan.header, resume=resume) as log:
         loaded = load(plan.choice)
+        records = plan.records(read_tokenizer(loaded.tokenizer))
         content: dict[str, Any] = {
             "measurement": plan.header,
             "machine": machine(),
@@ -105,7 +120,7 @@ def measure(
             "figures": [],
             "is_whole": True,
         }
-        bench = _Bench(plan, loaded, records)
+        bench = _Bench(plan, loaded, script_of(records, read_tokenizer(loaded.tokenizer)))
         same = SameTokens(records)
         for setting in plan.settings:
             contenders = bench.contenders(setting)
@@ -134,9 +149,10 @@ def measure(
 class _Bench:
     """The contenders of one loaded model."""
 
-    def __init__(self, plan: Plan, loaded: LoadedModel, records: list[Record]) -> None:
+    def __init__(self, plan: Plan, loaded: LoadedModel, script: Script) -> None:
         self._plan = plan
         self._loaded = loaded
+        self._script = script if plan.writes_truth else None
         self._engine = Engine(loaded)
         self._guides: dict[str, Guides] = {}
         self.passes = watch(loaded.model)
@@ -145,16 +161,17 @@ class _Bench:
         """New ones, with empty caches."""
         plan, loaded = self._plan, self._loaded
         found: list[Contender] = [
-            Ours(loaded, fill, grounding, setting)  # type: ignore[arg-type]
-            for grounding in plan.groundings
-            for fill in plan.ways
+            Ours(self._new_engine(), fill, grounding, setting) for grounding in plan.groundings for fill in plan.ways
         ]
         for name in plan.peers:
             if name not in self._guides:
                 self._guides[name] = peer(name, loaded, num_logits(loaded.model))
             kind = TokenByToken if setting.batch_size == 1 else InBatches
-            found.append(kind(loaded, self._engine.encode, self._guides[name], setting))
+            found.append(kind(loaded, self._engine.encode, self._guides[name], setting, script=self._script))
         return found
+
+    def _new_engine(self) -> Engine:
+        return Engine(self._loaded) if self._script is None else ScriptedEngine(self._loaded, self._script)
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ from fillengine.bench.bitmask import Bitmask, Bits, num_words
 from fillengine.bench.contenders import Answer, Setting, Turn
 from fillengine.bench.guides import Guide, Guides
 from fillengine.bench.records import Record
+from fillengine.bench.script import Script, instead_of, token_at
 from fillengine.extraction.prompt import build_messages
 from fillengine.generation.models import LoadedModel
 
@@ -37,10 +38,16 @@ Encode = Callable[[Any], list[int]]
 
 @dataclass(slots=True)
 class _Row:
-    """A text on its way. `sampled` and `place`: the step's choices, and which of them is this row's last token."""
+    """A text on its way.
+
+    sampled, place      the last step's choices, and which of them is this row's
+    script              what is written in place of the choices (None: they are); num_chosen: choices so far
+    """
 
     guide: Guide
     prompt: list[int]
+    script: Sequence[int] | None = None
+    num_chosen: int = 0
     token_ids: list[int] = field(default_factory=list)
     is_cut: bool = False
     sampled: _Sampled | None = None
@@ -93,9 +100,12 @@ class MaskedSampler:
             choices = mx.random.categorical(masked * (1 / self._temperature))
         else:
             choices = mx.argmax(masked, axis=-1)
+        if any(row.script is not None for row in rows):
+            choices = instead_of(choices, [token_at(row.script or (0,), row.num_chosen) for row in rows])
         sampled = _Sampled(choices)
         for place, row in enumerate(rows):
             row.sampled, row.place = sampled, place
+            row.num_chosen += 1
         return choices
 
 
@@ -132,13 +142,22 @@ class SharedBeginning:
 class TokenByToken:
     """mlx-lm's `generate_step`, one text after the other."""
 
-    def __init__(self, loaded: LoadedModel, encode: Encode, guides: Guides, setting: Setting) -> None:
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        encode: Encode,
+        guides: Guides,
+        setting: Setting,
+        *,
+        script: Script | None = None,
+    ) -> None:
         self.name = f"{guides.name}, token by token"
         self.family = guides.name
         self._loaded = loaded
-        self._encode = encode
-        self._guides = guides
+        self.encode = encode
+        self.guides = guides
         self._setting = setting
+        self.script = script
         self.sampler = MaskedSampler(guides, setting.temperature)
         self._beginning = SharedBeginning(loaded.model)
 
@@ -147,7 +166,7 @@ class TokenByToken:
         answers = []
         for index, record in records:
             mx.random.seed(self._setting.seed + index)
-            row = _Row(self._guides.guide(record), self._encode(build_messages(record.schema, record.document)))
+            row = _row(self, index, record)
             begun = time.perf_counter()
             cache = self._beginning.read(row.prompt[:-1])
             read = time.perf_counter()
@@ -189,23 +208,29 @@ class InBatches:
     at once where they share one, masks and chooses.
     """
 
-    def __init__(self, loaded: LoadedModel, encode: Encode, guides: Guides, setting: Setting) -> None:
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        encode: Encode,
+        guides: Guides,
+        setting: Setting,
+        *,
+        script: Script | None = None,
+    ) -> None:
         self.name = f"{guides.name}, batch generator"
         self.family = guides.name
         self._loaded = loaded
-        self._encode = encode
-        self._guides = guides
+        self.encode = encode
+        self.guides = guides
         self._setting = setting
+        self.script = script
         self.sampler = MaskedSampler(guides, setting.temperature)
         self._beginnings: dict[str, SharedBeginning] = {}
         self._asked: list[_Row] = []
 
     def run(self, records: Sequence[tuple[int, Record]]) -> Turn:
         mx.random.seed(self._setting.seed + records[0][0])
-        rows = [
-            _Row(self._guides.guide(record), self._encode(build_messages(record.schema, record.document)))
-            for _, record in records
-        ]
+        rows = [_row(self, index, record) for index, record in records]
         begun = time.perf_counter()
         caches, rests = self._beginnings_of([record for _, record in records], rows)
         read = time.perf_counter()
@@ -277,6 +302,14 @@ class InBatches:
         return [caches[key][0] for key in keys], [
             row.prompt[caches[key][1] :] for key, row in zip(keys, rows, strict=True)
         ]
+
+
+def _row(contender: TokenByToken | InBatches, index: int, record: Record) -> _Row:
+    return _Row(
+        contender.guides.guide(record),
+        contender.encode(build_messages(record.schema, record.document)),
+        None if contender.script is None else contender.script[index],
+    )
 
 
 def _answer(loaded: LoadedModel, row: _Row) -> Answer:

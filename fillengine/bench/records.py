@@ -58,11 +58,14 @@ def mispaired(records: Sequence[Record]) -> list[Record]:
     return found
 
 
-def for_warming_up(records: Sequence[Record], count: int) -> list[Record]:
-    """Records to run before anything is measured: of all kinds, and with documents that no prefix cache will know."""
+def for_warming_up(records: Sequence[Record], count: int) -> list[tuple[int, Record]]:
+    """Records to run before anything is measured, with their places: from all parts of `records`.
+
+    Their documents are changed, so that no prefix cache will know those that are measured.
+    """
     step = max(1, len(records) // count)
-    chosen = records[::step][:count]
-    return [replace(record, document=f"(for warming up)\n\n{record.document}") for record in chosen]
+    chosen = list(enumerate(records))[::step][:count]
+    return [(place, replace(record, document=f"(for warming up)\n\n{record.document}")) for place, record in chosen]
 
 
 def is_valid(record: Record, text: str) -> bool:

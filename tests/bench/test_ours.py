@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fillengine.bench.contenders import Ours, Setting
 from fillengine.bench.divergence import explain, first_difference
 from fillengine.bench.passes import Shape, watch
+from fillengine.extraction.engine import Engine
 
 TOKENS = st.lists(st.integers(0, 2), max_size=6)
 
@@ -30,7 +31,7 @@ def _short_prompts(monkeypatch):
 
 
 def _run(loaded, fill, **setting):
-    contender = Ours(loaded, fill, "verbatim", Setting(max_tokens=120, **setting))
+    contender = Ours(Engine(loaded), fill, "verbatim", Setting(max_tokens=120, **setting))
     return contender, contender.run(list(enumerate(RECORDS)))
 
 
@@ -111,7 +112,7 @@ def test_watching_a_model_changes_nothing_but_counts_its_passes():
 def test_our_passes_are_counted_with_the_slots_that_attention_sees():
     loaded = bench_tiny.tiny_loaded()
     log = watch(loaded.model)
-    contender = Ours(loaded, "auto", "verbatim", Setting(2, max_tokens=120))
+    contender = Ours(Engine(loaded), "auto", "verbatim", Setting(2, max_tokens=120))
     log.begin(set())
     turn = contender.run(list(enumerate(RECORDS[:2])))
     assert log.num_passes >= max(answer.forwards for answer in turn.answers)

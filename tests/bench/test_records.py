@@ -47,8 +47,8 @@ def test_records_of_one_kind_cannot_be_mispaired():
 
 def test_no_document_for_warming_up_is_one_that_is_measured():
     chosen = for_warming_up(RECORDS, 2)
-    assert [record.kind for record in chosen] == ["bug", "page"]
-    assert not {record.document for record in chosen} & {record.document for record in RECORDS}
+    assert [(place, record.id) for place, record in chosen] == [(0, "one"), (2, "three")]
+    assert not {record.document for _, record in chosen} & {record.document for record in RECORDS}
 
 
 def test_an_answer_that_is_no_object_has_no_field_right():

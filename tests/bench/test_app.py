@@ -1,0 +1,109 @@
+"""The commands from their options to their tables and files, on a tiny model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import bench_tiny
+import pytest
+from bench_tiny import RECORDS
+from typer.testing import CliRunner
+
+from fillengine.bench import measure
+from fillengine.cli.app import app
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch):
+    loaded = bench_tiny.tiny_loaded()
+    monkeypatch.setattr(measure, "load", lambda choice: loaded)
+    monkeypatch.setattr("fillengine.extraction.prompt._shipped_examples", list)
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_text("".join(json.dumps(asdict(record)) + "\n" for record in RECORDS))
+    return path
+
+
+def _bench(*arguments, code=0):
+    result = CliRunner().invoke(app, ["bench", *map(str, arguments)], env={"COLUMNS": "200"})
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_generate_prints_tables_and_writes_figures(data, tmp_path):
+    output = tmp_path / "figures.json"
+    options = ("--batch-sizes", "1,2", "--temperatures", "0,1", "--max-tokens", 130, "--warm-up", 0)
+    shown = _bench("generate", data, "--ways", "off,auto", *options, "--output", output)
+    assert shown.count("times as fast as off, verbatim") == 4
+    content = json.loads(output.read_text())
+    assert content["is_whole"]
+    assert content["machine"]["versions"]["mlx"]
+    figures = content["figures"]
+    assert [row["contender"] for row in figures] == ["off, verbatim", "auto, verbatim"] * 4
+    assert all(row["same_tokens"]["different"] == 0 and row["valid"] == 4 for row in figures)
+    assert len((tmp_path / "figures.turns.jsonl").read_text().splitlines()) == 1 + 2 * (2 * 4 + 2)
+    # All is there already.
+    _bench("generate", data, "--ways", "off,auto", *options, "--output", output, "--resume")
+    assert [row["seconds"] for row in json.loads(output.read_text())["figures"]] == [row["seconds"] for row in figures]
+
+
+def test_generate_with_a_peer_and_true_answers(data):
+    pytest.importorskip("llguidance", reason="the extra `bench` is not installed: no peers here")
+    shown = _bench("generate", data, "--ways", "auto", "--peers", "llguidance", "--write-truth", "--batch-sizes", "2")
+    assert "times as fast as llguidance, batch generator" in shown
+    assert shown.count("1.000 (1.000 1.000)") == 2
+
+
+def test_extract_shows_documents_a_second(data):
+    shown = _bench("extract", data, "--peers", "", "--per-kind", 1, "--batch-sizes", 1, "--max-tokens", 130)
+    assert "prefill share" in shown
+    assert "2 documents" in shown
+
+
+def test_mispaired_records_have_no_accuracy(data, tmp_path):
+    output = tmp_path / "figures.json"
+    options = ("--grounding", "free", "--per-kind", 1, "--max-tokens", 200, "--warm-up", 0)
+    _bench("generate", data, "--mispaired", "--ways", "auto", *options, "--output", output)
+    (row,) = json.loads(output.read_text())["figures"]
+    assert row["accuracy"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("--ways", "on"), "there is no way 'on'; there are off, assert, auto"),
+        (("--grounding", "loose"), "there is no grounding 'loose'"),
+        (("--batch-sizes", "many"), "--batch-sizes is 'many'"),
+        (("--batch-sizes", "0"), "each must be 1 or more"),
+        (("--ways", ""), "there is nobody to measure"),
+        (("--dtype", "int4"), "there is no dtype int4"),
+        (("--resume",), "--resume needs --output FILE"),
+        (("--peers", "guidance"), "there is no peer guidance"),
+    ],
+)
+def test_a_wrong_option_is_named_with_what_to_do(data, options, problem):
+    assert problem in _bench("generate", data, *options, code=2)
+
+
+def test_an_interrupted_measurement_shows_what_there_is(data, tmp_path, monkeypatch):
+    output = tmp_path / "figures.json"
+    options = ("--ways", "auto", "--max-tokens", 130, "--warm-up", 0, "--output", output)
+    run = measure.Ours.run
+
+    def interrupted(self, records):
+        if records[0][0] == 2:
+            raise KeyboardInterrupt
+        return run(self, records)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(measure.Ours, "run", interrupted)
+        assert "--resume goes on" in _bench("generate", data, *options, code=130)
+    (row,) = json.loads(output.read_text())["figures"]
+    assert (row["records"], json.loads(output.read_text())["is_whole"]) == (2, False)
+    _bench("generate", data, *options, "--resume")
+    (row,) = json.loads(output.read_text())["figures"]
+    assert (row["records"], json.loads(output.read_text())["is_whole"]) == (4, True)
