@@ -68,6 +68,14 @@ Output = Annotated[
     typer.Option("--output", "-o", metavar="FILE", help="Write the figures there, as JSON, and the turns beside it."),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the turns that are beside --output.")]
+TokenizerModel = Annotated[
+    str, typer.Option("--model", "-m", metavar="NAME|FOLDER", help="Whose tokenizer: a known name or a folder.")
+]
+MaskPeers = Annotated[str, typer.Option("--peers", metavar="NAMES", help="llguidance, or nothing.")]
+MaxSeconds = Annotated[float, typer.Option(metavar="S", min=0.001, help="Time limit for a schema.")]
+FiguresOutput = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the figures there, as JSON.")
+]
 
 
 @app.command()
@@ -163,6 +171,141 @@ def extract(
         num_warm_up=warm_up,
     )
     _measure(plan, output, show_extract, resume=resume)
+
+
+@app.command()
+def masks(
+    data: Annotated[
+        Path,
+        typer.Argument(metavar="SCHEMAS", help="Mask data of JSONSchemaBench: JSON Lines with name, schema, tests."),
+    ],
+    *,
+    model: TokenizerModel = "smollm2",
+    peers: MaskPeers = "llguidance",
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="The first N schemas.", show_default="all")
+    ] = None,
+    seconds: MaxSeconds = 20.0,
+    output: FiguresOutput = None,
+) -> None:
+    """Which schemas are honoured, and what their masks cost, engine beside engine."""
+    from rich.console import Console
+
+    from fillengine.bench.machine import machine
+    from fillengine.bench.masks import figures, judge_all, read_cases
+    from fillengine.bench.show import show_masks
+
+    cases = read_cases(data, limit)
+    engines, encode = _mask_engines(model, peers)
+    judgements = []
+    is_whole = True
+    with Console(stderr=True).status("") as shown:
+        try:
+            for judgement in judge_all(
+                engines,
+                cases,
+                encode,
+                max_seconds=seconds,
+                report=lambda done: shown.update(f"{done} of {len(cases)} schemas"),
+            ):
+                judgements.append(judgement)
+        except KeyboardInterrupt:
+            is_whole = False
+    content = {
+        "measurement": {"command": "masks", "data": data.name, "model": model, "limit": limit, "seconds": seconds},
+        "machine": machine(),
+        "is_whole": is_whole,
+        "figures": figures(judgements, [engine.name for engine in engines]),
+    }
+    show_masks(Console(), content)
+    if output is not None:
+        write_json(output, content)
+    if not is_whole:
+        raise typer.Exit(INTERRUPTED)
+
+
+@app.command("compile")
+def compile_(
+    *,
+    model: TokenizerModel = "smollm2",
+    peers: MaskPeers = "llguidance",
+    repeat: Annotated[int, typer.Option(metavar="N", min=1, help="Times that each schema is compiled.")] = 5,
+    seconds: MaxSeconds = 60.0,
+    output: FiguresOutput = None,
+) -> None:
+    """Time to the first mask for schemas that are hard to compile."""
+    from rich.console import Console
+
+    from fillengine.bench.hard_schemas import measure
+    from fillengine.bench.machine import machine
+    from fillengine.bench.show import show_compile
+
+    engines, encode = _mask_engines(model, peers)
+    with Console(stderr=True).status("") as shown:
+        rows = measure(engines, encode, repeat=repeat, max_seconds=seconds, report=shown.update)
+    content = {
+        "measurement": {"command": "compile", "model": model, "repeat": repeat, "seconds": seconds},
+        "machine": machine(),
+        "figures": rows,
+    }
+    show_compile(Console(), content)
+    if output is not None:
+        write_json(output, content)
+
+
+@app.command()
+def memory(
+    data: Data,
+    *,
+    model: Model = None,
+    random_shape: RandomShape = None,
+    dtype: Dtype = None,
+    dense: Dense = False,
+    quantize: Quantize = None,
+    ways: Ways = "auto",
+    grounding: Groundings = "verbatim",
+    peers: Peers = "",
+    batch_sizes: BatchSizes = "1,8",
+    per_kind: PerKind = 4,
+    max_tokens: MaxTokens = 768,
+    output: FiguresOutput = None,
+) -> None:
+    """The most memory that contenders take over extraction records: keys and values, masks, automata."""
+    from rich.console import Console
+
+    from fillengine.bench.measure import Plan, measure_memories
+    from fillengine.bench.show import show_memory
+
+    plan = Plan(
+        data=data,
+        choice=_choice(model, random_shape, dtype, dense=dense, quantize=quantize),
+        ways=_names(ways),  # type: ignore[arg-type]  # checked there
+        groundings=_names(grounding),  # type: ignore[arg-type]
+        peers=_names(peers),
+        batch_sizes=_numbers(batch_sizes, int, "--batch-sizes"),
+        per_kind=per_kind,
+        max_tokens=max_tokens,
+    )
+    with Console(stderr=True).status("loading the model") as shown:
+        content = measure_memories(
+            plan, report=lambda setting, number: shown.update(f"{setting}, contender {number + 1}")
+        )
+    show_memory(Console(), content)
+    if output is not None:
+        write_json(output, content)
+
+
+def _mask_engines(model: str, peers: str) -> tuple[Any, Any]:
+    """The engines over a model's tokenizer, and how that encodes. The model's weights are not read."""
+    from fillengine.bench.mask_engines import mask_engines
+    from fillengine.bench.models import tokenizer_of
+    from fillengine.fill.tokenizer import read_tokenizer
+
+    wrapped = tokenizer_of(model)
+    tokenizer = read_tokenizer(wrapped)
+    engines = mask_engines(_names(peers), getattr(wrapped, "_tokenizer", wrapped), tokenizer)
+    assert tokenizer.encoder is not None
+    return engines, tokenizer.encoder.encode
 
 
 def _measure(plan: Plan, output: Path | None, show: Any, *, resume: bool) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from fillengine.bench.figures import SameTokens, figures
 from fillengine.bench.generate import Report, run
 from fillengine.bench.guides import Guides, peer
 from fillengine.bench.machine import machine
+from fillengine.bench.memory import measure_memory
 from fillengine.bench.models import Choice, describe, load, num_logits
 from fillengine.bench.passes import watch
 from fillengine.bench.peers import InBatches, TokenByToken
@@ -113,7 +115,7 @@ def measure(
         loaded = load(plan.choice)
         records = plan.records(read_tokenizer(loaded.tokenizer))
         content: dict[str, Any] = {
-            "measurement": plan.header,
+            "measurement": {"command": "generate", **plan.header},
             "machine": machine(),
             "model": describe(loaded),
             "records": len(records),
@@ -146,6 +148,28 @@ def measure(
     return content
 
 
+def measure_memories(
+    plan: Plan, *, report: Callable[[str, int], None] = lambda setting, number: None
+) -> dict[str, Any]:
+    """What the contenders of each setting take, one after the other. See `memory`."""
+    loaded = load(plan.choice)
+    tokenizer = read_tokenizer(loaded.tokenizer)
+    records = plan.records(tokenizer)
+    bench = _Bench(plan, loaded, script_of(records, tokenizer))
+    facts = describe(loaded)
+    rows = [
+        row
+        for setting in plan.settings
+        for row in measure_memory(setting, bench.makers(setting), records, weights=facts["bytes"], report=report)
+    ]
+    return {
+        "measurement": {"command": "memory", **plan.header},
+        "machine": machine(),
+        "model": facts,
+        "figures": rows,
+    }
+
+
 class _Bench:
     """The contenders of one loaded model."""
 
@@ -159,15 +183,21 @@ class _Bench:
 
     def contenders(self, setting: Setting) -> list[Contender]:
         """New ones, with empty caches."""
+        return [make() for make in self.makers(setting)]
+
+    def makers(self, setting: Setting) -> list[Callable[[], Contender]]:
+        """What makes them, one by one."""
         plan, loaded = self._plan, self._loaded
-        found: list[Contender] = [
-            Ours(self._new_engine(), fill, grounding, setting) for grounding in plan.groundings for fill in plan.ways
+        found: list[Callable[[], Contender]] = [
+            partial(lambda fill, grounding: Ours(self._new_engine(), fill, grounding, setting), fill, grounding)
+            for grounding in plan.groundings
+            for fill in plan.ways
         ]
         for name in plan.peers:
             if name not in self._guides:
                 self._guides[name] = peer(name, loaded, num_logits(loaded.model))
             kind = TokenByToken if setting.batch_size == 1 else InBatches
-            found.append(kind(loaded, self._engine.encode, self._guides[name], setting, script=self._script))
+            found.append(partial(kind, loaded, self._engine.encode, self._guides[name], setting, script=self._script))
         return found
 
     def _new_engine(self) -> Engine:

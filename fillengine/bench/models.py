@@ -104,6 +104,11 @@ def load(choice: Choice) -> LoadedModel:
     return changed
 
 
+def tokenizer_of(model: str) -> Any:
+    """mlx-lm's tokenizer of a known model or a folder. The weights are not read."""
+    return load_tokenizer(model_folder(model))
+
+
 def num_logits(model: Any) -> int:
     """Logits that a model gives; more than the tokenizer has where its vocabulary is padded."""
     return int(model(mx.array([[1]])).shape[-1])

@@ -134,3 +134,76 @@ def divergences(row: dict[str, Any]) -> list[str]:
             f"({found['gap'] / found['spacing']:.1f} spacings): {why}"
         )
     return lines
+
+
+def show_masks(console: Console, content: dict[str, Any]) -> None:
+    """Verdicts, costs, and ratios to the first engine."""
+    rows = content["figures"]
+    verdicts = list(rows[0]["verdicts"])
+    console.print(
+        table(
+            f"{rows[0]['schemas']} schemas",
+            ("", *verdicts),
+            [[row["engine"], *(str(row["verdicts"][verdict]) for verdict in verdicts)] for row in rows],
+        )
+    )
+    headings = ("", "first mask p50", "p99", "mask mean", "p50", "p99", "max")
+    console.print(table("microseconds", headings, [_mask_costs(row) for row in rows]))
+    for row in rows[1:]:
+        for name in ("first_mask", "masks"):
+            if found := row["times_of_first"][name]:
+                line = _times_of(found, row["times_of_first"]["schemas"])
+                console.print(
+                    f"{row['engine']}, {name.replace('_', ' ')}, times of {rows[0]['engine']}: {line}",
+                    highlight=False,
+                    soft_wrap=True,
+                )
+
+
+def _times_of(found: dict[str, Any], num_schemas: int) -> str:
+    low, high = found["quartiles"]
+    return (
+        f"all {found['total']:.2f}, median {found['median']:.2f} ({low:.2f} to {high:.2f}) of the {num_schemas} schemas "
+        "that both get right"
+    )
+
+
+def _mask_costs(row: dict[str, Any]) -> list[str]:
+    first, mask = row["first_mask_us"], row["mask_us"]
+    values = [first.get("p50"), first.get("p99"), mask.get("mean"), mask.get("p50"), mask.get("p99"), mask.get("max")]
+    return [row["engine"], *("" if value is None else f"{value:,.1f}" for value in values)]
+
+
+def show_compile(console: Console, content: dict[str, Any]) -> None:
+    rows = [
+        [
+            row["schema"],
+            row["engine"],
+            *(_milliseconds(row[name]) for name in ("first_mask_ms", "slowest_mask_ms")),
+            row["problem"] or "",
+        ]
+        for row in content["figures"]
+    ]
+    headings = ("", "engine", "first mask, ms (least to most)", "slowest mask after it", "")
+    console.print(table("from the schema to the first mask", headings, rows))
+
+
+def _milliseconds(found: dict[str, float] | None) -> str:
+    return "" if found is None else f"{found['median']:,.2f} ({found['least']:,.2f} to {found['largest']:,.2f})"
+
+
+def show_memory(console: Console, content: dict[str, Any]) -> None:
+    headings = ("", "weights", "most above them", "kept after the run", "process grew by")
+    for setting in dict.fromkeys(row["setting"] for row in content["figures"]):
+        rows = [row for row in content["figures"] if row["setting"] == setting]
+        shown = [
+            [
+                row["contender"],
+                *(
+                    f"{row[name] / 1e6:,.1f}"
+                    for name in ("weights", "peak_above_weights", "kept_above_weights", "process")
+                ),
+            ]
+            for row in rows
+        ]
+        console.print(table(f"{setting}: {rows[0]['records']} records, MB", headings, shown))
