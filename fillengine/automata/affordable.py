@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fillengine.automata.fresh import FreshLeaf, FreshState
-from fillengine.automata.leaf import INFINITE, CountedLeaf, DfaLeaf, EntriesLeaf, Leaf, LiteralLeaf
+from fillengine.automata.leaf import INFINITE, CountedLeaf, DfaLeaf, EntriesLeaf, EntriesState, Leaf, LiteralLeaf
 from fillengine.automata.leaf_mask import NARROW_STEPS, LeafMasks, set_bits
 from fillengine.automata.lockstep import LockstepLeaf
 from fillengine.automata.machine import Machine
@@ -130,26 +130,27 @@ class AffordableMasks:
         """Collect the tokens that write parts of entries; (entry, node) where tokens go on behind one."""
         machine = self._machine
         exits: list[tuple[int, TrieNode]] = []
-        work: list[tuple[tuple[tuple[int, ...], int], TrieNode]] = [(q, node)]
+        work: list[tuple[EntriesState, TrieNode]] = [(q, node)]
         while work:
-            (indexes, depth), node = work.pop()
-            for byte, group in leaf.groups((indexes, depth)).items():
+            q, node = work.pop()
+            for byte in leaf.next_bytes(q):
                 below = node.children.get(byte)
-                if below is None:
+                after = leaf.step(q, byte) if below is not None else None
+                if below is None or after is None:
                     continue
-                after = (group, depth + 1)
                 whole = leaf.whole(after)
-                left = tuple(index for index in group if index not in whole)
+                bits, at, depth = after
+                left = bits & ~at.whole, at, depth
                 if below.ids:
                     costs = [machine.cost(machine.after_entry(frame, index)) for index in whole]
-                    if left:
-                        costs.append(machine.entries_cost(leaf, (left, depth + 1), frame))
+                    if left[0]:
+                        costs.append(machine.entries_cost(leaf, left, frame))
                     if min(costs) <= limit:
                         ids += below.ids
                 if below.children:
                     exits += [(index, below) for index in whole]
-                    if left:
-                        work.append(((left, depth + 1), below))
+                    if left[0]:
+                        work.append((left, below))
         return exits
 
     def _leaf_costs(self, leaf: Leaf, q: Any, node: TrieNode) -> LeafCosts:
@@ -229,14 +230,14 @@ class AffordableMasks:
     def _fresh(self, leaf: FreshLeaf, q: FreshState, node: TrieNode) -> LeafCosts:
         """The costs of the leaf below, but for the tokens that agree with excluded words."""
         below = self._leaf_costs(leaf.base, q.q, node)
-        if not q.rests:
+        if q.is_free:
             return below
         ends: list[tuple[Any, list[int]]] = []
         gone: list[int] = []
         work = [(q, node)]
         while work:
             q, node = work.pop()
-            for byte in {rest[0] for rest in q.rests if rest}:
+            for byte in q.taken():
                 child = node.children.get(byte)
                 if child is None:
                     continue
@@ -244,10 +245,10 @@ class AffordableMasks:
                 if after is None:
                     gone += self._leaf_masks.all_ids(child)
                     continue
-                if child.ids and after.rests:
+                if child.ids and not after.is_free:
                     ends.append((after, child.ids))
                     gone += child.ids
-                if after.rests and child.children:
+                if not after.is_free and child.children:
                     work.append((after, child))
         others = ~np.isin(below.ids, np.array(gone, dtype=np.int64))
         mine = _leaf_costs(leaf, ends)
