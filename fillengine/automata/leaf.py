@@ -363,7 +363,7 @@ class EntriesLeaf:
 def fewest_bytes(dfa: Dfa, alphabet: bytes) -> list[int]:
     """For each state the fewest bytes of `alphabet` that lead to acceptance (INFINITE where none do)."""
     if len(alphabet) == 256:
-        found: list[int] = np.where(dfa.shortest < INFINITE, dfa.shortest, INFINITE).tolist()
+        found: list[int] = np.minimum(dfa.shortest.astype(np.int64), INFINITE).tolist()
         found[0] = INFINITE
         return found
     table = dfa.next[:, list(alphabet)]
