@@ -24,7 +24,7 @@ MAX_BYTES = 160
 """Bytes of one draft: `MAX_DRAFT` tokens are rarely more."""
 
 REACH_FOR_COST = 1.6
-MIN_REACH, MAX_REACH = 0.15, 0.5
+MIN_REACH, MAX_REACH = 0.4, 0.5
 """A draft goes no further where its tokens are less likely to be reached and right than so many times what one
 more token costs, within these bounds. What is left out now is proposed in a later round with better odds, so the
 bound lies above the cost itself."""
