@@ -1,6 +1,6 @@
 """Attention on the CPU, in numpy: softmax(queries keys^T) values, for rows of different lengths.
 
-MLX has no attention kernel for CPUs, and on x86 its exponential is a scalar one: 16 ns a number against 2 with
+MLX has no attention kernel for CPUs, and on x86 its exponential is a scalar one: 16 ns a number against 3 with
 numpy. At 2,000 tokens and 8 rows attention took 300 ms of a pass whose other products take 100 ms.
 """
 
