@@ -9,7 +9,7 @@ import numpy as np
 
 from fillengine.automata.fresh import FreshLeaf, FreshState
 from fillengine.automata.leaf import INFINITE, CountedLeaf, DfaLeaf, Leaf
-from fillengine.automata.lockstep import MAX_ROWS, LockstepLeaf, Rows
+from fillengine.automata.lockstep import DEAD, MAX_ROWS, NAMED, UNKNOWN, LockstepLeaf, Rows
 from fillengine.automata.trie import Trie, TrieNode
 from fillengine.automata.vocabulary import Vocabulary
 
@@ -192,21 +192,23 @@ class LeafMasks:
             leaf.rows = Rows()
         rows = leaf.rows
         members = np.array(node.members, dtype=np.int64)
-        states = np.full(len(members), rows.number(q, is_accepting=leaf.is_accepting(q)), dtype=np.int64)
+        states = np.full(len(members), rows.number(leaf, q), dtype=np.int64)
         levels: list[tuple[np.ndarray, np.ndarray]] = [(_NONE, _NONE)]
         while len(members):
             members, parent = trie.children(members)
             before, byte = states[parent], trie.byte[members].astype(np.int64)
             found = rows.table[before, byte]
-            unknown = found < 0
+            unknown = found == UNKNOWN
             if unknown.any():
                 for pair in np.unique(before[unknown] << 8 | byte[unknown]).tolist():
-                    state = rows.states[pair >> 8]
-                    assert state is not None
-                    after = leaf.step(state, pair & 255)
-                    number = 0 if after is None else rows.number(after, is_accepting=leaf.is_accepting(after))
-                    rows.table[pair >> 8, pair & 255] = number
+                    rows.follow(leaf, pair >> 8, pair & 255)
                 found = rows.table[before, byte]
+            for index in np.flatnonzero(found == NAMED).tolist():
+                # A key ends here: which one it is stands in the trie.
+                after: Any = q
+                for step in trie.path(int(members[index]), node.member_set):
+                    after = leaf.step(after, step) if after is not None else None
+                found[index] = DEAD if after is None else rows.number(leaf, after)
             alive = found > 0
             members, states = members[alive], found[alive].astype(np.int64)
             levels.append((members, states))

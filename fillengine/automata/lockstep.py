@@ -29,6 +29,9 @@ SEARCH_STEPS = 1_000
 FIRST_SEARCH_STEPS = 3_000
 """Steps of the search that decides whether there is any text at all."""
 
+MAX_COSTS = 100_000
+"""States of which the leaf remembers how far they are from an end. Past it the memory is emptied."""
+
 MAX_ROWS = 4_096
 """States of which the leaf remembers where their bytes lead (1 KiB each). Past it the memory is emptied."""
 
@@ -40,29 +43,50 @@ class LockstepState(NamedTuple):
     others: tuple[State | None, ...]
 
 
+DEAD, UNKNOWN, NAMED = 0, -1, -2
+
+
 class Rows:
-    """The states of a leaf as numbers, 0 being dead, and where their bytes lead: int32[n, 256], -1 unknown."""
+    """The states of a leaf as numbers, and where their bytes lead: int32[n, 256].
+
+    States that differ in the key alone that is being written are one number, that of the first of them. What a
+    byte that may end the key leads to depends on the whole key, so that it is not a number but NAMED.
+    """
 
     def __init__(self) -> None:
         self.states: list[LockstepState | None] = [None]
         self.accept = np.zeros(64, dtype=np.bool_)
-        self.table = np.full((64, 256), -1, dtype=np.int32)
-        self.table[0] = 0
+        self.table = np.full((64, 256), UNKNOWN, dtype=np.int32)
+        self.table[DEAD] = DEAD
         self._numbers: dict[LockstepState, int] = {}
 
     def __len__(self) -> int:
         return len(self.states)
 
-    def number(self, state: LockstepState, *, is_accepting: bool) -> int:
-        found = self._numbers.get(state)
+    def number(self, leaf: LockstepLeaf, state: LockstepState) -> int:
+        nameless = leaf.nameless(state)
+        found = self._numbers.get(nameless)
         if found is None:
-            found = self._numbers[state] = len(self.states)
+            found = self._numbers[nameless] = len(self.states)
             self.states.append(state)
             if found >= len(self.accept):
                 self.accept = np.concatenate([self.accept, np.zeros_like(self.accept)])
-                self.table = np.concatenate([self.table, np.full_like(self.table, -1)])
-            self.accept[found] = is_accepting
+                self.table = np.concatenate([self.table, np.full_like(self.table, UNKNOWN)])
+            self.accept[found] = leaf.is_accepting(state)
         return found
+
+    def follow(self, leaf: LockstepLeaf, number: int, byte: int) -> None:
+        """Find out where a byte leads."""
+        state = self.states[number]
+        assert state is not None
+        after = leaf.step(state, byte)
+        if after is None:
+            following = DEAD
+        elif leaf.ends_key(state, byte):
+            following = NAMED
+        else:
+            following = self.number(leaf, after)
+        self.table[number, byte] = following
 
 
 class LockstepLeaf:
@@ -104,6 +128,21 @@ class LockstepLeaf:
             known[byte] = after if after is not None and self._lives(after) else None
         return known[byte]
 
+    def nameless(self, q: LockstepState) -> LockstepState:
+        """See Machine.nameless."""
+        others = zip(q.others, self.others, strict=True)
+        return LockstepState(
+            self.base.nameless(q.base),
+            tuple([None if other is None else machine.nameless(other) for other, machine in others]),
+        )
+
+    def ends_key(self, q: LockstepState, byte: int) -> bool:
+        """Whether a key may end with this byte in one of the machines."""
+        others = zip(q.others, self.others, strict=True)
+        return self.base.ends_key(q.base, byte) or any(
+            other is not None and machine.ends_key(other, byte) for other, machine in others
+        )
+
     def is_accepting(self, q: LockstepState) -> bool:
         return q.base.is_accepting and not any(other is not None and other.is_accepting for other in q.others)
 
@@ -139,9 +178,9 @@ class LockstepLeaf:
         return all(other is None for other in q.others) or self._cost(q) < INFINITE
 
     def _cost(self, q: LockstepState) -> int:
-        found = self._costs.get(q)
+        found = self._costs.get(self.nameless(q))
         if found is None:
-            if len(self._costs) > 100_000:
+            if len(self._costs) > MAX_COSTS:
                 self._costs.clear()
             found = self._search(q)
         return found
@@ -156,7 +195,7 @@ class LockstepLeaf:
         limit = SEARCH_STEPS if self._costs else FIRST_SEARCH_STEPS
         while heap and steps < limit:
             _, _, q = heappop(heap)
-            known = self._costs.get(q)
+            known = self._costs.get(self.nameless(q))
             if self.is_accepting(q):
                 known = 0
             elif all(other is None for other in q.others):
@@ -164,12 +203,12 @@ class LockstepLeaf:
             if known is not None and known < INFINITE:
                 cost, at = known, q
                 while True:
-                    before = self._costs.get(at, INFINITE)
-                    self._costs[at] = min(before, cost)
+                    nameless = self.nameless(at)
+                    cost = self._costs[nameless] = min(self._costs.get(nameless, INFINITE), cost)
                     previous = came[at]
                     if previous is None:
-                        return self._costs[at]
-                    at, cost = previous, self._costs[at] + 1
+                        return cost
+                    at, cost = previous, cost + 1
             if known is not None:
                 continue
             for byte in self._representatives(q):
@@ -182,7 +221,7 @@ class LockstepLeaf:
                     alike.add(outline)
                     came[after] = q
                     heappush(heap, (self._hope(after), next(ticket), after))
-        self._costs[first] = INFINITE
+        self._costs[self.nameless(first)] = INFINITE
         return INFINITE
 
     def _outline(self, q: LockstepState) -> LockstepState:

@@ -174,6 +174,45 @@ class Machine:
             state._clamped = self._state(cut, is_accepting=state.is_accepting)
         return state._clamped
 
+    def nameless(self, state: State) -> State:
+        """The same for states that differ only in the key that is being written, and in written words that no
+        token holds.
+
+        It is no state to go on from: what it leads to has forgotten words.
+        """
+        if state._nameless is None:
+            found = [
+                (
+                    spot,
+                    q._replace(text=None) if isinstance(spot.leaf, FreshLeaf) and q.text is not None else q,
+                    self._nameless_frame(frame),
+                )
+                for spot, q, frame in state.configurations
+            ]
+            state._nameless = self._state(found, is_accepting=state.is_accepting)
+        return state._nameless
+
+    def _nameless_frame(self, frame: Frame | None) -> Frame | None:
+        if frame is None:
+            return None
+        if frame.nameless is None:
+            for entry in _unknown(frame, "nameless"):
+                parent = entry.parent.nameless if entry.parent is not None else None
+                members = entry.members
+                if members is not None and members.words:
+                    members = members._replace(words=self._kept_words(entry.node, members.words))
+                entry.nameless = self._frame(entry.node, entry.count, entry.room, parent, members)
+        return frame.nameless
+
+    def ends_key(self, state: State, byte: int) -> bool:
+        """Whether a key (or what else must be new) may end with this byte."""
+        for spot, q, _ in state.configurations:
+            if isinstance(spot.leaf, FreshLeaf):
+                after = spot.leaf.step(q, byte)
+                if after is not None and spot.leaf.is_accepting(after):
+                    return True
+        return False
+
     def cost(self, state: State) -> int:
         """Upper bound on the tokens that complete the text from `state`; 0 where it is complete.
 
@@ -258,18 +297,16 @@ class Machine:
         if frame is None:
             return None
         if frame.clamped is None:
-            # Found from the bottom up: stacks can be deeper than Python's own.
-            missing = []
-            current: Frame | None = frame
-            while current is not None and current.clamped is None:
-                missing.append(current)
-                current = current.parent
-            for entry in reversed(missing):
+            for entry in _unknown(frame, "clamped"):
                 parent = entry.parent.clamped if entry.parent is not None else None
                 count, room = entry.count, entry.room
                 members = entry.members
                 if members is not None:
-                    members = self._clamped_members(entry.node, members)
+                    # Behind a key that is being written stands one word more, which a clamped state does not know.
+                    members = members._replace(
+                        words=self._kept_words(entry.node, members.words),
+                        is_sealed=members.is_sealed or members.key is not None,
+                    )
                 if isinstance(entry.node, Repeat):
                     # Every item takes a byte at least.
                     count = min(count, reach + 1)
@@ -277,16 +314,14 @@ class Machine:
                 entry.clamped = self._frame(entry.node, count, room, parent, members)
         return frame.clamped
 
-    def _clamped_members(self, node: Node, members: Members) -> Members:
+    def _kept_words(self, node: Node, words: frozenset[bytes]) -> frozenset[bytes]:
+        """Of the words that were written, those that matter before the next token."""
         assert isinstance(node, Unordered)
-        words = members.words
+        kept: frozenset[bytes] = frozenset()
         if words:
-            kept: frozenset[bytes] = frozenset()
             for other in node.others:
                 kept |= self._fresh_leaf(other.key).kept(words)
-            words = kept
-        # Behind a key that is being written stands one word more, which a clamped state does not know.
-        return members._replace(words=words, is_sealed=members.is_sealed or members.key is not None)
+        return kept
 
     def _with_key(self, frame: Frame | None, q: Any) -> Frame | None:
         """The frame of a member whose key is written."""
@@ -366,9 +401,9 @@ class Machine:
         # States and frames refer to one another; those that sessions still hold go on working.
         for state in self._states.values():
             state._next.clear()
-            state._forced = state._clamped = None
+            state._forced = state._clamped = state._nameless = None
         for frame in self._frames.values():
-            frame.resumed = frame.clamped = None
+            frame.resumed = frame.clamped = frame.nameless = None
         self._states.clear()
         self._frames.clear()
 
@@ -575,3 +610,14 @@ class Machine:
 def _is_due(node: Unordered, frame: Frame | None) -> bool:
     """Whether a member of this node must come, rather than such a node within a member of itself."""
     return frame is not None and frame.node is node and frame.members is not None and frame.members.is_due
+
+
+def _unknown(frame: Frame, name: str) -> list[Frame]:
+    """The frames of a stack of which this is not known yet, the lowest first: stacks can be deeper than Python's."""
+    missing: list[Frame] = []
+    current: Frame | None = frame
+    while current is not None and getattr(current, name) is None:
+        missing.append(current)
+        current = current.parent
+    missing.reverse()
+    return missing

@@ -16,7 +16,7 @@ class Frame:
     may (None: no bound). For an Unordered `count` are the entries that are written, as bits, and `members` the rest.
     """
 
-    __slots__ = ("clamped", "cost", "count", "members", "node", "parent", "resumed", "room")
+    __slots__ = ("clamped", "cost", "count", "members", "nameless", "node", "parent", "resumed", "room")
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class Frame:
         self.members = members
         self.cost: int | None = None
         self.clamped: Frame | None = None
+        self.nameless: Frame | None = None
         self.resumed: State | None = None
 
 
@@ -82,7 +83,7 @@ Configuration = tuple[Spot, Any, "Frame | None"]
 class State:
     """A set of configurations. Compare by identity: the machine gives one object for one set."""
 
-    __slots__ = ("_bytes", "_clamped", "_cost", "_forced", "_next", "configurations", "is_accepting")
+    __slots__ = ("_bytes", "_clamped", "_cost", "_forced", "_nameless", "_next", "configurations", "is_accepting")
 
     def __init__(self, configurations: tuple[Configuration, ...], *, is_accepting: bool) -> None:
         self.configurations = configurations
@@ -92,6 +93,7 @@ class State:
         self._bytes: bytes | None = None
         self._forced: tuple[bytes, State] | None = None
         self._clamped: State | None = None
+        self._nameless: State | None = None
 
     @property
     def is_final(self) -> bool:

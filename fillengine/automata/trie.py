@@ -10,6 +10,7 @@ different places are looked at together: what matters below those places is only
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -92,6 +93,20 @@ class Trie:
         parent = np.repeat(np.arange(len(nodes)), count)
         offset = np.arange(total) - np.repeat(np.cumsum(count) - count, count)
         return self.first[nodes][parent] + offset, parent
+
+    @cached_property
+    def parent(self) -> np.ndarray:
+        """int64[n]: the node above each node (0 above the root)."""
+        return np.concatenate([[0], np.repeat(np.arange(len(self.count)), self.count)])
+
+    def path(self, node: int, tops: frozenset[int]) -> bytes:
+        """The bytes that lead to a node from the one of `tops` above it."""
+        data = bytearray()
+        while node not in tops:
+            data.append(self._byte_list[node])
+            node = int(self.parent[node])
+        data.reverse()
+        return bytes(data)
 
     def token_ids(self, nodes: np.ndarray) -> np.ndarray:
         """int32[k]: the tokens that end at any of `nodes`."""
