@@ -6,7 +6,7 @@ missing, and for all entries together in proportion to their number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from fillengine.automata.leaf import INFINITE
 from fillengine.automata.nodes import Unordered
@@ -51,7 +51,7 @@ class MemberCosts:
             total += self._rests[members.key]
         return min(INFINITE, total + commas * self._comma + self._end)
 
-    def left_behind(self, written: int, members: Members, indexes: Sequence[int]) -> list[int]:
+    def left_behind(self, written: int, members: Members, indexes: Iterable[int]) -> list[int]:
         """Behind each of these entries, which are not written yet, where one is written next."""
         missing = self._required & ~written
         num_missing = missing.bit_count()

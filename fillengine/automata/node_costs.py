@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from fillengine.automata.leaf import INFINITE
 from fillengine.automata.member_costs import MemberCosts
@@ -57,7 +57,7 @@ class NodeCosts:
             self._rests[node] = rests
         return rests[count]
 
-    def left_behind(self, node: Unordered, count: int, members: Members, indexes: tuple[int, ...]) -> list[int]:
+    def left_behind(self, node: Unordered, count: int, members: Members, indexes: Iterable[int]) -> list[int]:
         """What a frame of this node still costs behind each of these entries."""
         return self._members(node).left_behind(count, members, indexes)
 
