@@ -163,8 +163,8 @@ def show_masks(console: Console, content: dict[str, Any]) -> None:
 def _times_of(found: dict[str, Any], num_schemas: int) -> str:
     low, high = found["quartiles"]
     return (
-        f"all {found['total']:.2f}, median {found['median']:.2f} ({low:.2f} to {high:.2f}) of the {num_schemas} "
-        "schemas that both get right"
+        f"all {found['total']:.2f}, median {found['median']:.2f} ({low:.2f} to {high:.2f}) "
+        f"of the {num_schemas} schemas that both get right"
     )
 
 

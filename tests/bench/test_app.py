@@ -11,6 +11,7 @@ from bench_tiny import RECORDS
 from typer.testing import CliRunner
 
 from fillengine.bench import measure
+from fillengine.bench.hard_schemas import HARD_SCHEMAS
 from fillengine.cli.app import app
 
 
@@ -107,3 +108,32 @@ def test_an_interrupted_measurement_shows_what_there_is(data, tmp_path, monkeypa
     _bench("generate", data, *options, "--resume")
     (row,) = json.loads(output.read_text())["figures"]
     assert (row["records"], json.loads(output.read_text())["is_whole"]) == (4, True)
+
+
+@pytest.fixture
+def tiny_tokenizer(monkeypatch):
+    monkeypatch.setattr("fillengine.bench.models.tokenizer_of", lambda model: bench_tiny.tiny_loaded().tokenizer)
+
+
+@pytest.mark.usefixtures("tiny_tokenizer")
+def test_masks_and_compile_print_tables_and_write_figures(tmp_path, monkeypatch):
+    schemas = tmp_path / "schemas.jsonl"
+    schema = {"type": "boolean"}
+    schemas.write_text(json.dumps({"name": "one", "schema": schema, "tests": [{"data": True, "valid": True}]}) + "\n")
+    output = tmp_path / "masks.json"
+    assert "1 schemas" in _bench("masks", schemas, "--peers", "", "--output", output)
+    (row,) = json.loads(output.read_text())["figures"]
+    assert row["verdicts"]["right"] == 1
+    monkeypatch.setattr("fillengine.bench.hard_schemas.HARD_SCHEMAS", HARD_SCHEMAS[1:2])
+    output = tmp_path / "compile.json"
+    assert "maxLength 100,000" in _bench("compile", "--peers", "", "--repeat", 1, "--output", output)
+    assert json.loads(output.read_text())["machine"]["versions"]["mlx"]
+
+
+def test_memory_shows_what_is_above_the_weights(data, tmp_path):
+    output = tmp_path / "memory.json"
+    options = ("--per-kind", 1, "--batch-sizes", "1,2", "--max-tokens", 130)
+    assert "most above them" in _bench("memory", data, *options, "--output", output)
+    rows = json.loads(output.read_text())["figures"]
+    assert [row["setting"] for row in rows] == ["batch 1, temperature 0", "batch 2, temperature 0"]
+    assert all(0 < row["kept_above_weights"] <= row["peak_above_weights"] < row["peak"] for row in rows)
