@@ -3,6 +3,8 @@
     docs/cli.md             from the commands of fillengine.cli.app
     docs/json-schema.md     from fillengine.templates.support, the grammars of the formats, and what the JSON Schema
                             Test Suite came to (json-schema-suite.json, json-schema-exceptions.json)
+    docs/benchmarks.md      from docs/benchmarks: about.md, the results (*.json), notes.md
+    docs/benchmarks/*.svg   from the results, where matplotlib is installed
 
 The pages are committed; a test holds them to the code.
 """
@@ -13,6 +15,7 @@ import inspect
 import json
 from collections.abc import Iterator
 from enum import Enum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,10 @@ NOTICE = "<!-- Written by docs/generate.py (`make docs`). Do not edit. -->"
 
 def pages() -> dict[str, str]:
     """File name in docs/ to its text."""
-    return {"cli.md": cli_page(), "json-schema.md": json_schema_page()}
+    from fillengine.bench.page import page
+
+    benchmarks = page(FOLDER / "benchmarks", notice=NOTICE)
+    return {"cli.md": cli_page(), "json-schema.md": json_schema_page(), "benchmarks.md": benchmarks}
 
 
 def json_schema_page() -> str:
@@ -155,6 +161,10 @@ def _escaped(text: str) -> str:
 
 
 def main() -> None:
+    if find_spec("matplotlib") is not None:
+        from fillengine.bench.plots import draw_all
+
+        draw_all(FOLDER / "benchmarks")
     for name, text in pages().items():
         (FOLDER / name).write_text(text, encoding="utf-8")
 
