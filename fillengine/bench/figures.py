@@ -54,8 +54,8 @@ def figures(
         "documents_per_second": round(len(answers) / seconds, 4) if seconds else None,
         "decode_tokens_per_second": round(tokens / decode, 2) if decode else None,
         "passes": sum(turn.passes for turn in turns),
-        "new_shapes": sum(turn.new_shapes for turn in turns),
-        "new_shapes_in_second_half": sum(turn.new_shapes for turn in turns[len(turns) // 2 :]),
+        "new_shapes": sum(len(turn.new_shapes) for turn in turns),
+        "new_shapes_in_second_half": [shape for turn in turns[len(turns) // 2 :] for shape in turn.new_shapes],
         "against": {
             other: against(turns, log.of(setting.name, other))
             for other in log.contenders(setting.name)

@@ -66,7 +66,7 @@ def _turn(
         prefill_seconds=turn.prefill_seconds,
         decode_seconds=turn.decode_seconds,
         passes=passes.num_passes,
-        new_shapes=passes.num_new,
+        new_shapes=[(shape.rows, shape.tokens, shape.width) for shape in passes.new],
         answers=turn.answers,
     )
 

@@ -24,20 +24,20 @@ class Shape:
 
 @dataclass(slots=True)
 class PassLog:
-    """Passes since `begin`. `seen`: the shapes that a contender had before, and those that it meets."""
+    """Passes since `begin`. `seen`: the shapes that a contender had before, and those that it meets; `new`: these."""
 
     seen: set[Shape] = field(default_factory=set)
     num_passes: int = 0
-    num_new: int = 0
+    new: list[Shape] = field(default_factory=list)
 
     def begin(self, seen: set[Shape]) -> None:
-        self.seen, self.num_passes, self.num_new = seen, 0, 0
+        self.seen, self.num_passes, self.new = seen, 0, []
 
     def note(self, shape: Shape) -> None:
         self.num_passes += 1
         if shape.tokens > 1 and shape not in self.seen:
             self.seen.add(shape)
-            self.num_new += 1
+            self.new.append(shape)
 
 
 def watch(model: Any) -> PassLog:

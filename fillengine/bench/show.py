@@ -69,7 +69,7 @@ def _written(row: dict[str, Any]) -> list[str]:
         str(row["tokens"]),
         f"{row['forwards_per_token']:.3f}",
         "" if row["accepted_share"] is None else f"{row['accepted_share']:.2f} of {row['proposed']}",
-        f"{row['new_shapes']}, {row['new_shapes_in_second_half']} late",
+        f"{row['new_shapes']}, {len(row['new_shapes_in_second_half'])} late",
     ]
 
 

@@ -19,7 +19,8 @@ class TurnRow:
     setting          the name of the setting; first: the place of its first record among all
     seconds          the whole turn; prefill_seconds, decode_seconds: see `contenders.Turn`
     passes           forward passes of the model, prompts included
-    new_shapes       of these, passes over several tokens a row in a shape that this contender had not had before
+    new_shapes       the shapes (rows, tokens, width) of those passes over several tokens a row that this contender
+                     had not had before; see `passes`
     """
 
     setting: str
@@ -30,7 +31,7 @@ class TurnRow:
     prefill_seconds: float
     decode_seconds: float
     passes: int
-    new_shapes: int
+    new_shapes: list[tuple[int, int, int]]
     answers: list[Answer]
 
     @property
@@ -121,4 +122,5 @@ def _whole_lines(content: bytes) -> Iterator[bytes]:
 
 
 def _row(fields: dict[str, Any]) -> TurnRow:
-    return TurnRow(**{**fields, "answers": [Answer(**answer) for answer in fields["answers"]]})
+    answers = [Answer(**answer) for answer in fields["answers"]]
+    return TurnRow(**{**fields, "new_shapes": [tuple(shape) for shape in fields["new_shapes"]], "answers": answers})

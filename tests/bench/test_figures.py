@@ -10,9 +10,11 @@ from fillengine.bench.turns import TurnLog, TurnRow
 SETTING = Setting()
 
 
-def _turn(contender, first, seconds, answers, *, new_shapes=0):
+def _turn(contender, first, seconds, answers, *, new_shapes=()):
     ids = [RECORDS[first + place].id for place in range(len(answers))]
-    return TurnRow(SETTING.name, contender, first, ids, seconds, seconds / 4, seconds / 2, 10, new_shapes, answers)
+    return TurnRow(
+        SETTING.name, contender, first, ids, seconds, seconds / 4, seconds / 2, 10, list(new_shapes), answers
+    )
 
 
 def _log(*rows):
@@ -33,14 +35,14 @@ def test_ratios_are_of_the_same_turn_and_quartiles_of_these():
 def test_figures_add_up_over_the_turns():
     good = answer(1, 2, 3, text='{"package": "ab", "closes": [12, 7]}', asserted=1, proposed=4, accepted=1)
     bad = answer(1, text="{", is_cut=True)
-    log = _log(_turn("A", 0, 2.0, [good], new_shapes=3), _turn("A", 1, 2.0, [bad], new_shapes=1))
+    log = _log(_turn("A", 0, 2.0, [good], new_shapes=[(1, 2, 3)]), _turn("A", 1, 2.0, [bad], new_shapes=[(1, 4, 3)]))
     found = figures(SETTING, "A", RECORDS, log, has_truth=True)
     assert (found["records"], found["valid"], found["cut"]) == (2, 1, 1)
     assert found["accuracy"] == {"bug": 0.5}
     assert (found["tokens"], found["accepted_share"]) == (4, 0.25)
     assert (found["seconds"], found["prefill_seconds"], found["decode_seconds"], found["other_seconds"]) == (4, 1, 2, 1)
     assert (found["documents_per_second"], found["decode_tokens_per_second"]) == (0.5, 2.0)
-    assert (found["new_shapes"], found["new_shapes_in_second_half"]) == (4, 1)
+    assert (found["new_shapes"], found["new_shapes_in_second_half"]) == (2, [(1, 4, 3)])
 
 
 def test_records_with_other_documents_have_no_accuracy():
@@ -64,5 +66,5 @@ def test_tokens_are_held_against_the_first_of_the_family_in_any_batch():
 
 
 def test_a_peers_noise_is_not_ours_and_so_not_compared():
-    log = TurnLog({}, [TurnRow("batch 1, temperature 1", "A", 0, ["one"], 1.0, 0.1, 0.5, 1, 0, [answer(1)])])
+    log = TurnLog({}, [TurnRow("batch 1, temperature 1", "A", 0, ["one"], 1.0, 0.1, 0.5, 1, [], [answer(1)])])
     assert SameTokens(RECORDS).compare(Setting(temperature=1.0), Pretender("A"), log) is None

@@ -13,7 +13,7 @@ from fillengine.errors import DocumentError
 
 HEADER = {"seed": 0, "ways": ["off"]}
 SETTING = Setting(num_records=1)
-ROW = TurnRow("batch 1", "off", 0, ["one"], 1.0, 0.25, 0.5, 7, 2, [answer(1, 2, proposed=3)])
+ROW = TurnRow("batch 1", "off", 0, ["one"], 1.0, 0.25, 0.5, 7, [(1, 4, 256)], [answer(1, 2, proposed=3)])
 
 
 def test_what_is_written_is_read_again(tmp_path):
