@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from fillengine.automata import dfa as automata
 from fillengine.automata.dfa import Dfa
@@ -33,6 +34,9 @@ class Regex(TextForm):
     @property
     def description(self) -> str:
         return f"a text that matches the regular expression {self.pattern}"
+
+    def keywords(self) -> dict[str, Any]:
+        return {"pattern": f"^(?:{self.pattern})$"}
 
     def form(self, compiled: Compile) -> Form:
         dfa = fullmatch(self.pattern)

@@ -14,8 +14,12 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
 from fillengine.automata.machine import Machine
 from fillengine.automata.nodes import Template
+from fillengine.errors import UnsupportedForm
 
 if TYPE_CHECKING:
     from fillengine.templates.form import Form
@@ -37,6 +41,34 @@ class TextForm(ABC):
     @abstractmethod
     def description(self) -> str:
         """What a text of this form is, in words for a prompt: "one of: yes, no"."""
+
+
+    def keywords(self) -> dict[str, Any] | None:
+        """What JSON Schema says of a string that is a text of this form; None where it has no words for it."""
+        return None
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """`Annotated[str, Regex(...)]`: a str that is a text of this form."""
+        if source is not str or self.keywords() is None:
+            raise UnsupportedForm(
+                f"{self!r} cannot say what a field of type {getattr(source, '__name__', source)} is",
+                keyword="Annotated",
+                remedy="write Annotated[str, Regex(...)] or Annotated[str, Choice([...])]",
+            )
+        return core_schema.no_info_after_validator_function(self._checked, handler(source))
+
+    def _checked(self, text: str) -> str:
+        from fillengine.templates import compile
+
+        compile(self).read(text)
+        return text
+
+    def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        schema = dict(handler(core))
+        said = self.keywords() or {}
+        if schema.keys() & said.keys():
+            return {**schema, "allOf": [*schema.get("allOf", ()), said]}
+        return {**schema, **said}
 
 
 _IN_WORDS: dict[Any, str] = {
