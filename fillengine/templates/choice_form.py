@@ -70,10 +70,9 @@ class Choice(TextForm):
             )
         self.values.setdefault(text, value)
 
-    def keywords(self) -> dict[str, Any] | None:
-        """An enum, where every option is a text that stands for itself."""
-        if self.forms or any(not isinstance(value, str) or value != text for text, value in self.values.items()):
-            return None
+    def keywords(self) -> dict[str, Any]:
+        if self.forms:
+            return super().keywords()
         return {"enum": list(self.values)}
 
     def form(self, compiled: Compile) -> Form:

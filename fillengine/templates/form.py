@@ -10,10 +10,12 @@ from functools import cached_property
 from typing import Any
 
 import jsonschema
+from jsonschema.exceptions import FormatError
 
 from fillengine.automata.nodes import Template
 from fillengine.templates.holes import Fill, Ground
 from fillengine.templates.outline import Outline
+from fillengine.templates.string_forms import compiled, is_string_form
 
 _VALIDATORS: dict[int, Any] = {
     4: jsonschema.Draft4Validator,
@@ -22,6 +24,18 @@ _VALIDATORS: dict[int, Any] = {
     2019: jsonschema.Draft201909Validator,
     2020: jsonschema.Draft202012Validator,
 }
+
+
+class _Formats(jsonschema.FormatChecker):
+    """The formats of JSON Schema, and text forms in strings."""
+
+    def check(self, instance: object, format: str) -> None:
+        super().check(instance, format)
+        if isinstance(instance, str) and is_string_form(format):
+            try:
+                compiled(format).read(instance)
+            except ValueError as error:
+                raise FormatError(str(error), cause=error) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,4 +99,4 @@ class Form:
     def _validator(self) -> Any:
         if self.schema is None or self.outline is None:
             return None
-        return _VALIDATORS[self.outline.reader.dialect](self.schema, format_checker=jsonschema.FormatChecker())
+        return _VALIDATORS[self.outline.reader.dialect](self.schema, format_checker=_Formats())

@@ -28,6 +28,7 @@ from fillengine.templates.scalars import (
     string_value,
 )
 from fillengine.templates.shapes import Shape
+from fillengine.templates.string_forms import compiled, quoted
 
 Fill = Literal["free", "verbatim"]
 
@@ -56,14 +57,22 @@ class Ground:
 
 
 class Holes:
-    """Writes holes; those that say the same share their automaton."""
+    """Writes holes; those that say the same share their automaton.
+
+    rules: what the nodes that were written so far call by name
+    """
 
     def __init__(self, ground: Ground | None) -> None:
+        self.rules: dict[str, Node] = {}
         self._ground = ground
         self._narrowed: dict[StringShape, Dfa | None] = {}
 
     def string(self, strings: StringShape, shape: Shape, label: str) -> Node:
         ground = self._ground_for(shape)
+        if strings.text_form is not None:
+            form = compiled(strings.text_form)
+            template = form.template if ground is None else form.held(ground)
+            return quoted(template, label, self.rules)
         if ground is not None:
             found = self._dates(strings, ground, label) or self._passage(strings, ground, label)
             if found is not None:

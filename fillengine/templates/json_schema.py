@@ -82,7 +82,7 @@ class _Writer:
         root = self._outline.root
         for flat in self._outline.alive(root):
             self._write((flat, 0))
-        return Template(self._node(root, 0), self._rules)
+        return Template(self._node(root, 0), {**self._rules, **self._holes.rules})
 
     def _write(self, key: _Key) -> None:
         """Depth first, with a stack of its own: schemas may nest deeper than Python's."""
@@ -246,6 +246,13 @@ class _Writer:
             number = self._holes.number(shape.numbers, shape, label)
             options.append(number if self._plain is None else plain_number(number, shape.pointer))
         if shape.strings is not None:
+            if self._plain is not None and shape.strings.text_form is not None:
+                raise UnsupportedForm(
+                    "strings that hold a text form are not compared",
+                    keyword="format",
+                    pointer=f"{shape.pointer}/format",
+                    remedy="leave out what compares them: not, uniqueItems",
+                )
             string = self._holes.string(shape.strings, shape, label)
             options.append(string if self._plain is None else plain_string(string))
         if shape.array is not None:

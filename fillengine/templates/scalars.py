@@ -17,6 +17,7 @@ from fillengine.automata.lengths import Lengths
 from fillengine.errors import AutomatonTooLarge, UnsupportedForm
 from fillengine.templates import formats, numbers, regex
 from fillengine.templates.schema import NUMERIC
+from fillengine.templates.string_forms import is_string_form
 
 Placed = tuple[str, str]  # a pattern or format, and the pointer of where it stands
 
@@ -59,6 +60,13 @@ class StringShape:
     excluded_patterns: tuple[Placed, ...] = ()
     excluded: tuple[str, ...] = ()
     words: tuple[str, ...] | None = None
+
+    @property
+    def text_form(self) -> str | None:
+        """The format of the text form that says what the string is, if nothing stands beside it."""
+        names = {name for name, _ in self.formats if is_string_form(name)}
+        alone = StringShape(formats=self.formats) == self and len({name for name, _ in self.formats}) == 1
+        return names.pop() if names and alone else None
 
     def only(self, words: tuple[str, ...]) -> StringShape:
         if self.words is not None:
@@ -125,6 +133,13 @@ _passed_over: set[str] = set()
 
 def _format(name: str, pointer: str) -> Dfa | None:
     """The automaton of a format; None, with a warning the first time, for one that no draft defines."""
+    if is_string_form(name):
+        raise UnsupportedForm(
+            "a text form stands beside other constraints of its string, or is excluded",
+            keyword="format",
+            pointer=pointer,
+            remedy="say all of it in the text form",
+        )
     found = formats.format_dfa(name)
     if found is None and name in _DEFINED:
         raise UnsupportedForm(
@@ -159,7 +174,12 @@ def _key(shape: StringShape) -> tuple[object, ...]:
 
 
 def string_value(shape: StringShape) -> Dfa | None:
-    """The automaton over the value, lengths apart; None: any text. May be empty. Raises UnsupportedForm."""
+    """The automaton over the value, lengths apart; None: any text. May be empty. Raises UnsupportedForm.
+
+    Any text, too, where a text form says what the string is.
+    """
+    if shape.text_form is not None:
+        return None
     if not (shape.patterns or shape.formats or shape.excluded_patterns or shape.excluded) and (shape.words is None):
         return None
     key = _key(shape)

@@ -20,6 +20,7 @@ from pydantic_core import CoreSchema, core_schema
 from fillengine.automata.machine import Machine
 from fillengine.automata.nodes import Template
 from fillengine.errors import UnsupportedForm
+from fillengine.templates.string_forms import declare
 
 if TYPE_CHECKING:
     from fillengine.templates.form import Form
@@ -42,18 +43,17 @@ class TextForm(ABC):
     def description(self) -> str:
         """What a text of this form is, in words for a prompt: "one of: yes, no"."""
 
-
-    def keywords(self) -> dict[str, Any] | None:
-        """What JSON Schema says of a string that is a text of this form; None where it has no words for it."""
-        return None
+    def keywords(self) -> dict[str, Any]:
+        """What JSON Schema says of a string that is a text of this form."""
+        return {"format": declare(self)}
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """`Annotated[str, Regex(...)]`: a str that is a text of this form."""
-        if source is not str or self.keywords() is None:
+        if source is not str:
             raise UnsupportedForm(
-                f"{self!r} cannot say what a field of type {getattr(source, '__name__', source)} is",
+                f"{self!r} says what a text is, not what a field of type {getattr(source, '__name__', source)} is",
                 keyword="Annotated",
-                remedy="write Annotated[str, Regex(...)] or Annotated[str, Choice([...])]",
+                remedy="annotate str with it",
             )
         return core_schema.no_info_after_validator_function(self._checked, handler(source))
 
@@ -65,7 +65,7 @@ class TextForm(ABC):
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         schema = dict(handler(core))
-        said = self.keywords() or {}
+        said = self.keywords()
         if schema.keys() & said.keys():
             return {**schema, "allOf": [*schema.get("allOf", ()), said]}
         return {**schema, **said}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from edits import Edit, edits
 from row_runs import TOKENIZER, FollowingModel, run
 
 import fillengine as fe
+from fillengine.bench.edits import Edit, edits
 from fillengine.fill import Constraint, Fill, Row
 from fillengine.fill.economics import CPU_CURVE, FLAT_CURVE, CostCurve
 from fillengine.fill.sources import usual_sources

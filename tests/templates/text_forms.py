@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
-from typing import Any, Literal, Optional, TypedDict, Union
+from typing import Annotated, Any, Literal, Optional, TypedDict, Union
 
 from pydantic import BaseModel
 
@@ -30,6 +30,12 @@ class Tree(BaseModel):
 class Point(TypedDict, total=False):
     x: int
     unit: Literal["mm", "cm"]
+
+
+class Query(BaseModel):
+    sql: Annotated[str, fe.Grammar.named("sql-select")]
+    tags: list[Annotated[str, fe.Template("#{tag}", tag=fe.Regex("[a-z]+"))]]
+    mood: Annotated[str, fe.Choice(["good", "bad"])]
 
 
 @dataclasses.dataclass
@@ -121,6 +127,12 @@ CASES: dict[str, tuple[Any, str, Any, list[str]]] = {
         '{"value": 1} {"value": 2, "children": [{"value": 3}]}',
         {"one": Tree(value=1), "two": Tree(value=2, children=[Tree(value=3)])},
         ['{"value": 1} {"value": 2, "children": [{}]}'],
+    ),
+    "forms in strings": (
+        Query,
+        '{"sql": "SELECT \\"a\\" FROM t WHERE b IN (SELECT 1 FROM c)", "tags": ["#x"], "mood": "bad"}',
+        Query(sql='SELECT "a" FROM t WHERE b IN (SELECT 1 FROM c)', tags=["#x"], mood="bad"),
+        ['{"sql": "DROP", "tags": [], "mood": "bad"}', '{"sql": "SELECT * FROM t", "tags": ["x"], "mood": "bad"}'],
     ),
     "int": (int, "-12", -12, ["1.5", '"1"']),
     "literal": (Literal["a", 1], "1", 1, ["2", "a"]),

@@ -1,4 +1,4 @@
-"""Documents of which one field is changed."""
+"""Twenty documents of which one field is changed: what an editor asks for."""
 
 from __future__ import annotations
 
@@ -73,11 +73,19 @@ _CHANGES: list[tuple[str, tuple[str | int, ...], Any]] = [
 
 @dataclass(frozen=True)
 class Edit:
-    """The schema that both versions fit, and their texts as `json.dumps` writes them."""
+    """A change of one field.
+
+    schema       that both versions fit
+    old, new     their texts, as `json.dumps` writes them
+    place        "lines[0].quantity"
+    value        what stands there afterwards, as JSON
+    """
 
     schema: dict[str, Any]
     old: str
     new: str
+    place: str
+    value: str
 
 
 def edits() -> list[Edit]:
@@ -90,7 +98,8 @@ def _edit(document: Any, path: tuple[str | int, ...], value: Any) -> Edit:
     for part in path[:-1]:
         place = place[part]
     place[path[-1]] = value
-    return Edit(_schema(document), json.dumps(document), json.dumps(changed))
+    steps = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return Edit(_schema(document), json.dumps(document), json.dumps(changed), "".join(steps)[1:], json.dumps(value))
 
 
 def _schema(value: Any) -> dict[str, Any]:
