@@ -10,7 +10,7 @@ else
 EXTRAS = cpu,dev
 endif
 
-.PHONY: demo test check fix docs clean
+.PHONY: demo test check fix docs examples clean
 .DEFAULT_GOAL := demo
 
 $(STAMP): pyproject.toml
@@ -38,6 +38,10 @@ fix: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py
+
+# What the examples of the pages print; runs the default model.
+examples: $(STAMP)
+	$(BIN)/python docs/run_examples.py docs/forms.md
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
