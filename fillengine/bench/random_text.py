@@ -87,10 +87,10 @@ def walk(schema: Any, tokenizer: Any, random: Random, limits: Limits, report: Ca
         fewest = constraint.fewest_tokens
         budget = limits.budget if limits.slack is None else fewest + limits.slack
         session = constraint.session(max_tokens=budget, guard=limits.guard)
-    except UnsupportedForm as error:
-        return came_to(Outcome.REFUSED, detail=f"{error.pointer} {error.keyword}: {error.problem}")
     except UnsatisfiableForm as error:
         return came_to(Outcome.UNSATISFIABLE, detail=str(error))
+    except UnsupportedForm as error:
+        return came_to(Outcome.REFUSED, detail=f"{error.pointer} {error.keyword}: {error.problem}")
     except BudgetTooSmall as error:
         return came_to(Outcome.BUDGET_TOO_SMALL, detail=str(error))
     size = constraint.vocabulary.size
