@@ -85,11 +85,13 @@ class Plan:
         fields = json.loads(json.dumps(asdict(self), default=str))
         return {name: value for name, value in fields.items() if name not in ("data",)} | {"data": self.data.name}
 
-    def records(self, tokenizer: Tokenizer) -> list[Record]:
-        """Raises DocumentError where there are none, or none can be written."""
+    def records(self) -> list[Record]:
+        """Raises DocumentError where there are none."""
         records = read_records(self.data, per_kind=self.per_kind)
-        if self.is_mispaired:
-            records = mispaired(records)
+        return mispaired(records) if self.is_mispaired else records
+
+    def chosen(self, records: list[Record], tokenizer: Tokenizer) -> list[Record]:
+        """Those of them that are measured. Raises DocumentError where none can be written."""
         if not self.writes_truth:
             return records
         found = writable(records, self.groundings, tokenizer)
@@ -111,9 +113,10 @@ def measure(
     rows: a file that holds the turns while they are made; with `resume` those that it has are not made again.
     interrupted: called then, before the figures of what is there are made.
     """
+    records = plan.records()
     with _log(rows, plan.header, resume=resume) as log:
         loaded = load(plan.choice)
-        records = plan.records(read_tokenizer(loaded.tokenizer))
+        records = plan.chosen(records, read_tokenizer(loaded.tokenizer))
         content: dict[str, Any] = {
             "measurement": {"command": "generate", **plan.header},
             "machine": machine(),
@@ -152,9 +155,10 @@ def measure_memories(
     plan: Plan, *, report: Callable[[str, int], None] = lambda setting, number: None
 ) -> dict[str, Any]:
     """What the contenders of each setting take, one after the other. See `memory`."""
+    records = plan.records()
     loaded = load(plan.choice)
     tokenizer = read_tokenizer(loaded.tokenizer)
-    records = plan.records(tokenizer)
+    records = plan.chosen(records, tokenizer)
     bench = _Bench(plan, loaded, script_of(records, tokenizer))
     facts = describe(loaded)
     rows = [

@@ -11,6 +11,7 @@ from bench_tiny import RECORDS
 from typer.testing import CliRunner
 
 from fillengine.bench import measure
+from fillengine.bench.__main__ import main
 from fillengine.bench.hard_schemas import HARD_SCHEMAS
 from fillengine.cli.app import app
 
@@ -137,3 +138,15 @@ def test_memory_shows_what_is_above_the_weights(data, tmp_path):
     rows = json.loads(output.read_text())["figures"]
     assert [row["setting"] for row in rows] == ["batch 1, temperature 0", "batch 2, temperature 0"]
     assert all(0 < row["kept_above_weights"] <= row["peak_above_weights"] < row["peak"] for row in rows)
+
+
+def test_python_m_is_the_same_app_and_ends_in_one_line(capsys, monkeypatch, tmp_path):
+    def nothing_is_loaded(_choice):
+        raise AssertionError("the records come first")
+
+    monkeypatch.setattr(measure, "load", nothing_is_loaded)
+    monkeypatch.setattr("sys.argv", ["bench", "generate", str(tmp_path / "nothing.jsonl")])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    assert "give a file of records" in capsys.readouterr().err
