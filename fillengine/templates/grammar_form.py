@@ -32,8 +32,10 @@ class Grammar(TextForm):
         if isinstance(grammar, Path) or "::=" not in grammar:
             self.source, self.text = str(grammar), _read(grammar)
         else:
-            self.source, self.text = "grammar", grammar
+            self.source, self.text = "the grammar", grammar
         self.rules = rules
+        shown = "".join(f", {name}={form!r}" for name, form in rules.items())
+        self._shown = f"Grammar({grammar!r}{shown})"
         self.grammar = parse(self.text, source=self.source, others=frozenset(rules))
 
     @classmethod
@@ -42,12 +44,13 @@ class Grammar(TextForm):
         found = shipped().get(name)
         if found is None:
             raise InvalidForm(f"no grammar {name!r} is shipped", remedy=f"there are: {', '.join(shipped())}")
-        return cls(found.path)
+        grammar = cls(found.text)
+        grammar.source = f"the grammar {name}"
+        grammar._shown = f"Grammar.named({name!r})"
+        return grammar
 
     def __repr__(self) -> str:
-        what = self.text if self.source == "grammar" else self.source
-        rules = "".join(f", {name}={form!r}" for name, form in self.rules.items())
-        return f"Grammar({what!r}{rules})"
+        return self._shown
 
     @property
     def description(self) -> str:
@@ -77,7 +80,7 @@ class Grammar(TextForm):
         matcher = Matcher(template)
 
         def read(text: str) -> str:
-            matcher.check(text, f"text of {self.source}" if self.source != "grammar" else "text of the grammar")
+            matcher.check(text, f"text of {self.source}")
             return text
 
         hold = (lambda ground: assemble(lambda form: form.held(ground))) if forms else None

@@ -9,7 +9,6 @@ the schema is refused.
 
 from __future__ import annotations
 
-import hashlib
 from functools import lru_cache
 from typing import Any
 
@@ -27,13 +26,16 @@ GRAMMAR = "grammar:"
 
 _QUOTE = 0x22
 
+_names: dict[int, str] = {}  # by identity: `_declared` keeps the forms
 _declared: dict[str, Any] = {}
 
 
 def declare(form: Any) -> str:
-    """The format of a text form. Forms that look the same have the same one."""
-    name = f"text form {hashlib.sha256(repr(form).encode()).hexdigest()[:16]}"
-    _declared[name] = form
+    """The format of a text form, for as long as the process lives."""
+    name = _names.get(id(form))
+    if name is None:
+        name = _names[id(form)] = f"text form {len(_names) + 1}"
+        _declared[name] = form
     return name
 
 

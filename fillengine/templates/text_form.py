@@ -20,7 +20,7 @@ from pydantic_core import CoreSchema, core_schema
 from fillengine.automata.machine import Machine
 from fillengine.automata.nodes import Template
 from fillengine.errors import UnsupportedForm
-from fillengine.templates.string_forms import declare
+from fillengine.templates.string_forms import compiled, declare
 
 if TYPE_CHECKING:
     from fillengine.templates.form import Form
@@ -58,9 +58,7 @@ class TextForm(ABC):
         return core_schema.no_info_after_validator_function(self._checked, handler(source))
 
     def _checked(self, text: str) -> str:
-        from fillengine.templates import compile
-
-        compile(self).read(text)
+        compiled(declare(self)).read(text)
         return text
 
     def __get_pydantic_json_schema__(self, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:

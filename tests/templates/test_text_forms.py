@@ -109,7 +109,7 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fe.Grammar("no-such.gbnf"), fe.InvalidForm, "no-such.gbnf: cannot be read as a grammar file: No such"),
     (lambda: fe.Grammar("csv"), fe.InvalidForm, r"Grammar.named\('csv'\) is shipped"),
     (lambda: fe.Grammar.named("cvs"), fe.InvalidForm, "no grammar 'cvs' is shipped; there are: arithmetic, "),
-    (lambda: fe.Grammar("root ::= a"), fe.InvalidForm, "grammar, line 1, column 10: rule a is not defined"),
+    (lambda: fe.Grammar("root ::= a"), fe.InvalidForm, "the grammar, line 1, column 10: rule a is not defined"),
     (lambda: fe.Grammar('root ::= "a"', x=int), fe.InvalidForm, "the form x is never used"),
     (lambda: fe.Grammar('root ::= x\nx ::= "a"', x=int), fe.InvalidForm, "column 1: rule x is defined here and"),
     (lambda: fe.compile(fe.Grammar("root ::= x+", x=fe.Regex("a*"))), fe.InvalidForm, "the form x may be empty"),
