@@ -24,6 +24,7 @@ from fillengine.automata.nodes import (
     Fresh,
     Literal,
     Node,
+    Other,
     Pattern,
     Repeat,
     Rule,
@@ -440,7 +441,7 @@ class Machine:
                     configurations.append((spot, (entries, spot.leaf.root, 0), frame))
             elif isinstance(node, Unordered):
                 first = self._frame(node, 0, None, frame, Members())
-                if node.low == 0 and not any(entry.is_required for entry in node.entries):
+                if node.low == 0 and not node.num_wants and not any(entry.is_required for entry in node.entries):
                     work.append((node.empty, frame))
                 if self._can_go_on(first):
                     due = self._frame(node, 0, None, frame, Members(is_due=True))
@@ -512,16 +513,15 @@ class Machine:
         elif members.is_due:
             if node.entries:
                 yield node, frame
-            if not self._is_tight(frame):
-                costs = self._finite
-                cap = max(node.low, (node.high or 0) + 1, 1)
-                num_others = min(members.num_others + 1, cap)
-                for index, other in enumerate(node.others):
-                    if other.rest is None or costs.of(other.rest) < INFINITE:
-                        begun = members.begun(index, num_others)
-                        yield other.key, self._frame(node, frame.count, None, frame.parent, begun)
+            cap = max(node.low, (node.high or 0) + 1, 1)
+            num_others = min(members.num_others + 1, cap)
+            for index, other in enumerate(node.others):
+                if self._fits(frame, other):
+                    begun = members.begun(index, num_others)
+                    count = frame.count | other.grants << len(node.entries)
+                    yield other.key, self._frame(node, count, None, frame.parent, begun)
         else:
-            number = frame.count.bit_count() + members.num_others
+            number = node.num_written(frame.count) + members.num_others
             if number >= node.low and not self._num_missing(frame):
                 yield node.end, frame.parent
             if self._can_go_on(frame):
@@ -566,19 +566,43 @@ class Machine:
         """The state behind the text of an entry."""
         return self._close([self.entry(frame, index)], [])
 
-    def _is_tight(self, frame: Frame) -> bool:
-        """Only required entries fit in what is left of the upper bound."""
+    def _fits(self, frame: Frame, other: Other) -> bool:
+        """Whether one more such member can be written. One that grants only what is granted is never needed."""
         node, members = frame.node, frame.members
         assert isinstance(node, Unordered)
         assert members is not None
-        number = frame.count.bit_count() + members.num_others
+        if other.rest is not None and self._finite.of(other.rest) >= INFINITE:
+            return False
+        wants = node.wants(frame.count)
+        if other.grants and not other.grants & wants:
+            return False
+        if node.high is None:
+            return True
+        number = node.num_written(frame.count) + members.num_others
+        missing = (self._required(node) & ~frame.count).bit_count() + self._least_others(node, wants & ~other.grants)
+        return number + missing < node.high
+
+    def _is_tight(self, frame: Frame) -> bool:
+        """Only members that are needed fit in what is left of the upper bound."""
+        node, members = frame.node, frame.members
+        assert isinstance(node, Unordered)
+        assert members is not None
+        number = node.num_written(frame.count) + members.num_others
         return node.high is not None and number + self._num_missing(frame) >= node.high
 
     def _num_missing(self, frame: Frame) -> int:
-        """Required entries that are not written yet."""
+        """How many more members are needed at least: required entries, and others that grant what is wanted."""
         node = frame.node
         assert isinstance(node, Unordered)
-        return (self._required(node) & ~frame.count).bit_count()
+        entries = (self._required(node) & ~frame.count).bit_count()
+        return entries + self._least_others(node, node.wants(frame.count))
+
+    def _least_others(self, node: Unordered, wants: int) -> int:
+        """How many others it takes at least to grant all of `wants`."""
+        if not wants:
+            return 0
+        granted = [other.grants & wants for other in node.others]
+        return 1 + min((self._least_others(node, wants & ~some) for some in granted if some), default=INFINITE)
 
     def _required(self, node: Unordered) -> int:
         bits = self._required_bits.get(node)
@@ -592,16 +616,15 @@ class Machine:
         node, members = frame.node, frame.members
         assert isinstance(node, Unordered)
         assert members is not None
-        number, missing = frame.count.bit_count() + members.num_others, self._num_missing(frame)
+        number, missing = node.num_written(frame.count) + members.num_others, self._num_missing(frame)
         if node.high is not None and number >= node.high:
             return False
         if missing:
             return True
         if self._writable(node) & ~frame.count:
             return True
-        costs = self._finite
         return any(
-            (other.rest is None or costs.of(other.rest) < INFINITE)
+            self._fits(frame, other)
             and self._fresh_leaf(other.key).begin(members.words, is_sealed=members.is_sealed) is not None
             for other in node.others
         )

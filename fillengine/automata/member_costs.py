@@ -13,21 +13,29 @@ from fillengine.automata.nodes import Unordered
 from fillengine.automata.state import Members
 
 
+WORDS_SLACK = 10
+"""What a new word may be longer than the shortest one where others were written before: where two bytes at least can
+follow each other one, that is enough for a thousand of them."""
+
+
 class MemberCosts:
     """The costs of one Unordered.
 
     entries  of each entry, its rest included
-    others   the least of an other member, None where there are none
+    others   of each other member, its rest included
     rests    of what stands behind the key of each other member
     """
 
     def __init__(
-        self, node: Unordered, entries: list[int], others: int, rests: list[int], comma: int, end: int
+        self, node: Unordered, entries: list[int], others: list[int], rests: list[int], comma: int, end: int
     ) -> None:
+        self._node = node
         self._low = node.low
         self._entries = entries
         # The more are written, the longer a new one may have to be.
-        self._other = others + (2 + node.low.bit_length() if node.low else 0)
+        self._other = min(others, default=INFINITE) + (2 + node.low.bit_length() if node.low else 0)
+        self._others = others
+        self._granting: dict[int, list[int]] = {0: []}
         self._rests = rests
         self._comma = comma
         self._end = end
@@ -39,13 +47,15 @@ class MemberCosts:
     def left(self, written: int, members: Members) -> int:
         """Behind what is written: entries as bits, and `members`."""
         missing = self._required & ~written
-        num_missing = missing.bit_count()
-        needed = self._low - written.bit_count() - members.num_others - num_missing
-        if members.is_due and not missing:
+        granting = self._granted(self._node.wants(written))
+        num_missing = missing.bit_count() + len(granting)
+        needed = self._low - self._node.num_written(written) - members.num_others - num_missing
+        if members.is_due and not num_missing:
             needed = max(needed, 1)  # a comma is written, so something must follow it
         cheapest = self._cheapest(written, needed)
         following = num_missing + max(needed, 0)
         total = self._sum(missing) + sum(cheapest.values()) + (needed - len(cheapest)) * self._other * (needed > 0)
+        total += sum(granting)
         commas = following - members.is_due if following else 0
         if members.key is not None:
             total += self._rests[members.key]
@@ -54,11 +64,12 @@ class MemberCosts:
     def left_behind(self, written: int, members: Members, indexes: Iterable[int]) -> list[int]:
         """Behind each of these entries, which are not written yet, where one is written next."""
         missing = self._required & ~written
-        num_missing = missing.bit_count()
-        needed = max(self._low - written.bit_count() - members.num_others - num_missing, 0)
+        granting = self._granted(self._node.wants(written))
+        num_missing = missing.bit_count() + len(granting)
+        needed = max(self._low - self._node.num_written(written) - members.num_others - num_missing, 0)
         cheapest = self._cheapest(written, needed)
         others = (needed - len(cheapest)) * self._other
-        total = self._sum(missing) + sum(cheapest.values()) + others + self._end
+        total = self._sum(missing) + sum(cheapest.values()) + sum(granting) + others + self._end
         # An optional entry stands in for the dearest of those that were counted on, or for itself.
         dearest = next(reversed(cheapest.values()), 0)
         found = []
@@ -68,6 +79,17 @@ class MemberCosts:
             else:
                 rest, following = total - cheapest.get(index, dearest), num_missing + max(needed - 1, 0)
             found.append(min(INFINITE, rest + following * self._comma))
+        return found
+
+    def _granted(self, wants: int) -> list[int]:
+        """The costs of the cheapest others that grant all of `wants`."""
+        found = self._granting.get(wants)
+        if found is None:
+            ways = []
+            for other, cost in zip(self._node.others, self._others, strict=True):
+                if other.grants & wants:
+                    ways.append([min(INFINITE, cost + WORDS_SLACK), *self._granted(wants & ~other.grants)])
+            found = self._granting[wants] = min(ways, key=sum, default=[INFINITE])
         return found
 
     def _sum(self, entries: int) -> int:

@@ -9,7 +9,6 @@ from fillengine.automata.member_costs import MemberCosts
 from fillengine.automata.nodes import Choice, Entry, Node, Other, Repeat, Rule, Sequence, Template, Unordered
 from fillengine.automata.state import Bytes, Members
 
-
 class NodeCosts:
     """What it costs at least to write a node, by fixed point over the recursion. `leaf` gives the leaves' cost.
 
@@ -70,8 +69,8 @@ class NodeCosts:
             ]
             rests = [0 if other.rest is None else self.of(other.rest) for other in node.others]
             keys = [self._leaf(other.key) for other in node.others]
-            least = min((min(INFINITE, key + rest) for key, rest in zip(keys, rests, strict=True)), default=INFINITE)
-            costs = MemberCosts(node, entries, least, rests, self.of(node.comma), self.of(node.end))
+            others = [min(INFINITE, key + rest) for key, rest in zip(keys, rests, strict=True)]
+            costs = MemberCosts(node, entries, others, rests, self.of(node.comma), self.of(node.end))
             found = self._member_costs[node] = costs
         return found
 
@@ -115,7 +114,7 @@ class NodeCosts:
         if isinstance(node, Rule):
             return self._rule_costs[node.name]
         if isinstance(node, Unordered):
-            if node.low == 0 and not any(entry.is_required for entry in node.entries):
+            if node.low == 0 and not node.num_wants and not any(entry.is_required for entry in node.entries):
                 return self._cost[node.empty]
             return min(INFINITE, self._cost[node.lead] + self._members(node).left(0, Members(is_due=True)))
         if isinstance(node, Repeat):

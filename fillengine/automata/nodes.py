@@ -108,16 +108,22 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Other:
-    """Members that differ in what they begin with: `key`, and `rest` behind it (None: nothing)."""
+    """Members that differ in what they begin with: `key`, and `rest` behind it (None: nothing).
+
+    `grants`: what is wanted of the members of an `Unordered` and such a one gives, as bits.
+    """
 
     key: Fresh
     rest: Node | None
+    grants: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unordered:
     """`low` to `high` members in any order (high None: no bound), each entry at most once, each other one new.
 
+    num_wants      bits of `Other.grants` of which each must be granted by some member; the others that grant
+                   anything have words without end
     lead, comma    in front of the first member and of all others
     end, empty     behind the last one, and where there is none
     """
@@ -131,6 +137,15 @@ class Unordered:
     end: Node
     empty: Node
     label: str = ""
+    num_wants: int = 0
+
+    def num_written(self, written: int) -> int:
+        """How many entries are written, of `Frame.count`, which has the wants that are granted above them."""
+        return (written & ((1 << len(self.entries)) - 1)).bit_count()
+
+    def wants(self, written: int) -> int:
+        """The wants that are not granted yet."""
+        return ~(written >> len(self.entries)) & ((1 << self.num_wants) - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

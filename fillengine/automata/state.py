@@ -13,7 +13,8 @@ class Frame:
     """One entry of a stack: what follows when the node above it is finished.
 
     For a Sequence `count` is the index of the next item. For a Repeat `count` items must still come and `room`
-    may (None: no bound). For an Unordered `count` are the entries that are written, as bits, and `members` the rest.
+    may (None: no bound). For an Unordered `count` are the entries that are written, as bits, above
+    them the wants that are granted, and `members` the rest.
     """
 
     __slots__ = ("clamped", "cost", "count", "members", "nameless", "node", "parent", "resumed", "room")

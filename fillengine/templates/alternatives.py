@@ -177,7 +177,8 @@ class Alternatives:
             draft.groups.append(group)
         if logic.negated is not None:
             negated = self.negations.of(read(logic.negated))
-            draft.groups.append(_Group(tuple((part,) for part in negated), "not", f"{pointer}/not", opened))
+            keyword, place = ("not", f"{pointer}/not") if not logic.derived else (keyword_in(pointer), pointer)
+            draft.groups.append(_Group(tuple((part,) for part in negated), keyword, place, opened))
         if logic.conditional is not None:
             self._condition(draft, schema, opened)
 

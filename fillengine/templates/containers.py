@@ -7,12 +7,14 @@ only as far as it matters: not at all or once (is a comma due?), or up to the bo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fillengine.automata import nodes
 from fillengine.automata.nodes import Node
-from fillengine.templates.style import Layout, Piece, sequence
+from fillengine.templates.array_shapes import ArrayWalk, State
+from fillengine.templates.schema import Conjunction
+from fillengine.templates.style import Layout, Piece, choice, sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Tail:
     label: str
     others: tuple[nodes.Other, ...] = ()
     most: int | None = None
+    num_wants: int = 0
 
 
 # Written so far -> pieces of what follows, last first; None: no way to finish from here.
@@ -46,10 +49,13 @@ def unordered_node(
     high: int | None,
     layout: Layout,
     label: str,
+    num_wants: int = 0,
 ) -> Node | None:
     """`parts` and any number of `others` in any order, `low` to `high` in all. None: impossible."""
     required = sum(part.is_required for part in parts)
     if high is not None and max(required, low) > high:
+        return None
+    if not _can_grant(others, (1 << num_wants) - 1, None if high is None else high - required):
         return None
     if not others:
         if low > len(parts):
@@ -67,6 +73,7 @@ def unordered_node(
         sequence((*layout.end, close)),
         sequence((*layout.empty, close)),
         label,
+        num_wants,
     )
     return sequence((start, members))
 
@@ -121,6 +128,45 @@ def array_node(prefix: Sequence[Node], rest: Tail | None, low: int, high: int | 
     return None if pieces is None else sequence([b"[", *reversed(pieces)])
 
 
+def walk_node(
+    walk: ArrayWalk,
+    has_value: Callable[[Conjunction], bool],
+    node_of: Callable[[Conjunction], Node],
+    layout: Layout,
+    label: str,
+) -> Node | None:
+    """An array whose items are counted. None: impossible.
+
+    What follows a state is one node, shared by all ways to it; a step back to the same state is a Repeat.
+    """
+    living = walk.living(has_value)
+    if walk.start not in living:
+        return None
+    behind: dict[State, Node] = {}  # what follows an item
+
+    def steps(state: State, lead: tuple[Piece, ...]) -> list[Node]:
+        items: dict[State, list[Node]] = {}
+        for item, after in walk.steps(state):
+            if after in behind and has_value(item):
+                items.setdefault(after, []).append(node_of(item))
+        return [sequence((*lead, choice(options), behind[after])) for after, options in items.items()]
+
+    for state in sorted(living, reverse=True):
+        loops = [node_of(item) for item, after in walk.steps(state) if after == state and has_value(item)]
+        options = steps(state, layout.comma)
+        if walk.is_complete(state):
+            options.append(sequence((*layout.end, b"]")))
+        node = choice(options)
+        if loops:
+            more = nodes.Repeat(sequence((*layout.comma, choice(loops))), 0, None, None, label)
+            node = sequence((more, node))
+        behind[state] = node
+    options = steps(walk.start, layout.gap)
+    if walk.is_complete(walk.start):
+        options.append(sequence((*layout.empty, b"]")))
+    return sequence((b"[", choice(options)))
+
+
 class _Builder:
     def __init__(self, close: bytes, layout: Layout, low: int, high: int | None, cap: int, exact: int | None) -> None:
         """`cap`: counts are told apart up to here. `exact`: the number of parts, if all are written."""
@@ -143,18 +189,25 @@ class _Builder:
         if room is not None and (room < 0 or more > room):
             return None
         if tail is None or room == 0:
-            return None if more else self.close(is_first=is_first)
+            impossible = more or (tail is not None and tail.num_wants)
+            return None if impossible else self.close(is_first=is_first)
         close = self.close(is_first=False)
         if tail.others:
             if tail.most is not None:
                 room = tail.most if room is None else min(room, tail.most)
             if room is not None and more > room:
                 return None
+            if tail.num_wants and not _can_grant(tail.others, (1 << tail.num_wants) - 1, room):
+                return None
             lead = self._layout.gap if is_first else self._layout.comma
             last = sequence(reversed(close))
             empty = sequence(reversed(self.close(is_first=True))) if is_first else last
             comma = sequence(self._layout.comma)
-            return [nodes.Unordered((), tail.others, more, room, sequence(lead), comma, last, empty, tail.label)]
+            return [
+                nodes.Unordered(
+                    (), tail.others, more, room, sequence(lead), comma, last, empty, tail.label, tail.num_wants
+                )
+            ]
         assert tail.node is not None
         if not is_first:
             item = sequence([*self._layout.comma, tail.node])
@@ -198,6 +251,16 @@ class _Builder:
                 options.append(skipped_node)
             found[written] = [nodes.Choice(tuple(options))]
         return found
+
+
+def _can_grant(others: tuple[nodes.Other, ...], wants: int, room: int | None) -> bool:
+    """Whether at most `room` of the others grant all of `wants`."""
+    if not wants:
+        return True
+    if room == 0:
+        return False
+    left = None if room is None else room - 1
+    return any(other.grants & wants and _can_grant(others, wants & ~other.grants, left) for other in others)
 
 
 def _as_node(pieces: list[Piece] | None) -> list[Piece] | None:

@@ -37,6 +37,12 @@ def format_dfa(name: str) -> Dfa | None:
     return regular(parse(file.read_text(encoding="utf-8"), source=f"{name}.gbnf"))
 
 
+@lru_cache(maxsize=64)
+def is_exact(name: str) -> bool:
+    """Whether the grammar of a known format departs nowhere from its standard."""
+    return "Departure" not in notes()[name]
+
+
 def notes() -> dict[str, str]:
     """What the grammar of each format says about itself: its standard, and where it is stricter."""
     found = {}

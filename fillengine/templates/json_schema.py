@@ -17,13 +17,14 @@ from fillengine.automata.nodes import Node, Template
 from fillengine.errors import AutomatonTooLarge, UnsupportedForm
 from fillengine.templates import numbers
 from fillengine.templates.alternatives import Flat
-from fillengine.templates.containers import Part, Tail, array_node, object_node, unordered_node
+from fillengine.templates.array_shapes import ArrayShape, ArrayWalk
+from fillengine.templates.containers import Part, Tail, array_node, object_node, unordered_node, walk_node
 from fillengine.templates.holes import Ground, Holes
 from fillengine.templates.object_shapes import ObjectShape
 from fillengine.templates.outline import Outline, children
 from fillengine.templates.scalars import lift
 from fillengine.templates.schema import Conjunction, Schema, escape
-from fillengine.templates.shapes import ArrayShape, Shape
+from fillengine.templates.shapes import Shape
 from fillengine.templates.style import INLINE_BELOW, ON_ONE_LINE, Style, choice, layout, sequence, spelled
 
 Spelling = Literal["any", "plain", "ordered"]
@@ -259,8 +260,8 @@ class _Writer:
             array = self._array(shape.array, depth, label, shape.pointer)
             if array is not None:
                 options.append(array)
-        if shape.object is not None:
-            written = self._object(shape, shape.object, depth, label)
+        for one in shape.objects:
+            written = self._object(one, depth, label)
             if written is not None:
                 options.append(written)
         assert options, "the outline found a value"
@@ -270,6 +271,11 @@ class _Writer:
         below = self._below(((), depth))
         if shape.is_unique:
             return self._unique(shape, depth, label, pointer)
+        if shape.counted:
+            walk, has_value = ArrayWalk(shape), self._outline.has_value
+            return walk_node(
+                walk, has_value, lambda item: self._node(item, below), layout(self._style, depth), f"{label}/*"
+            )
         prefix: list[Node] = []
         rest, high = None, shape.high
         for item in shape.prefix:
@@ -325,7 +331,7 @@ class _Writer:
         options: list[Node] = [self._node(conjunction, depth)] if self._outline.has_value(conjunction) else []
         return choice(options) if options else nodes.Choice(())
 
-    def _object(self, shape: Shape, inner: ObjectShape, depth: int, label: str) -> Node | None:
+    def _object(self, inner: ObjectShape, depth: int, label: str) -> Node | None:
         has_value, form = self._outline.has_value, layout(self._style, depth)
         below = self._below(((), depth))
         parts = []
@@ -342,11 +348,13 @@ class _Writer:
             if has_value(extra.value):
                 key = nodes.Pattern(extra.key, extra.low, extra.high, f"{label}/*")
                 rest = sequence((*form.colon, self._node(extra.value, below)))
-                others.append(nodes.Other(nodes.Fresh(key, excluded, key.label), rest))
+                others.append(nodes.Other(nodes.Fresh(key, excluded, key.label), rest, extra.grants))
         if self._is_free_order and len(parts) + len(others) > 1:
-            return unordered_node((b"{", b"}"), parts, tuple(others), inner.low, inner.high, form, label)
+            return unordered_node(
+                (b"{", b"}"), parts, tuple(others), inner.low, inner.high, form, label, inner.num_wants
+            )
         most = 1 if self._plain is not None and self._plain.is_ordered else None
-        tail = Tail(None, label, tuple(others), most) if others else None
+        tail = Tail(None, label, tuple(others), most, inner.num_wants) if others else None
         return object_node(parts, tail, inner.low, inner.high, form)
 
     def _any(self, depth: int) -> Node:

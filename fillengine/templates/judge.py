@@ -7,8 +7,8 @@ from typing import Any
 
 from fillengine.errors import UnsupportedForm
 from fillengine.templates.alternatives import Alternatives
-from fillengine.templates.scalars import StringShape
-from fillengine.templates.schema import Arrays, Conjunction, Numbers, Objects, Schema, Strings, identity
+from fillengine.templates.scalars import StringShape, is_multiple
+from fillengine.templates.schema import Arrays, Conjunction, Numbers, Objects, Schema, Strings, Wanted, identity
 
 
 def atom_of(value: Any) -> str:
@@ -67,9 +67,9 @@ class Judge:
         return self._identities[schema]
 
     def _array_fits(self, value: list[Any], schema: Schema, arrays: Arrays) -> bool:
-        if arrays.contains is not None or arrays.unevaluated_items is not None:
+        if arrays.unevaluated_items is not None:
             raise UnsupportedForm(
-                "an enum of arrays beside contains or unevaluatedItems is not supported",
+                "an enum of arrays beside unevaluatedItems is not supported",
                 keyword="enum",
                 pointer=f"{schema.pointer}/enum",
                 remedy="list only the arrays that fit",
@@ -78,6 +78,10 @@ class Judge:
             return False
         if arrays.unique_items and len({identity(item) for item in value}) < len(value):
             return False
+        for contains in arrays.contains:
+            count = sum(self.admits(item, (self._read(contains.item),)) for item in value[contains.skip :])
+            if count < contains.low or (contains.high is not None and count > contains.high):
+                return False
         for number, item in enumerate(value):
             source = arrays.prefix[number] if number < len(arrays.prefix) else arrays.items
             if source is not None and not self.admits(item, (self._read(source),)):
@@ -108,7 +112,14 @@ class Judge:
                 sources.append(objects.additional)
             if not all(self.admits(item, (self._read(source),)) for source in sources):
                 return False
-        return True
+        return all(
+            any(self._is_wanted(name, item, wanted) for name, item in value.items()) for wanted in objects.wanted
+        )
+
+    def _is_wanted(self, name: str, value: Any, wanted: Wanted) -> bool:
+        return self.admits(name, (self._read(wanted.name),)) and (
+            wanted.value is None or self.admits(value, (self._read(wanted.value),))
+        )
 
 
 def _number_fits(value: int | float, numbers: Numbers) -> bool:
@@ -121,11 +132,9 @@ def _number_fits(value: int | float, numbers: Numbers) -> bool:
         return False
     if numbers.exclusive_maximum is not None and exact >= Decimal(repr(numbers.exclusive_maximum)):
         return False
-    if numbers.multiple_of is None:
-        return True
-    numerator, denominator = exact.as_integer_ratio()
-    step, unit = Decimal(repr(numbers.multiple_of)).as_integer_ratio()
-    return (numerator * unit) % (denominator * step) == 0
+    if any(is_multiple(exact, Decimal(repr(step))) for step in numbers.not_multiple_of):
+        return False
+    return numbers.multiple_of is None or is_multiple(exact, Decimal(repr(numbers.multiple_of)))
 
 
 def _string_fits(value: str, strings: Strings, pointer: str) -> bool:
@@ -135,5 +144,6 @@ def _string_fits(value: str, strings: Strings, pointer: str) -> bool:
         patterns=() if strings.pattern is None else ((strings.pattern, f"{pointer}/pattern"),),
         formats=() if strings.format is None else ((strings.format, f"{pointer}/format"),),
         excluded_patterns=tuple((pattern, f"{pointer}/pattern") for pattern in strings.excluded_patterns),
+        excluded_formats=tuple((name, f"{pointer}/format") for name in strings.excluded_formats),
     )
     return shape.admits(value)

@@ -1,23 +1,44 @@
-"""The opposite of a schema, where it can be written as schemas again.
+"""The opposite of a schema, as schemas again.
 
     not {"required": ["x", "y"]}        an object without x, or an object without y
     not {"type": "string"}              any other type
     not {"properties": {"k": S}}        an object that has k, and k is no S
+    not {"items": S}                    an array that contains something that is no S
+    not {"propertyNames": S}            an object that has a property whose name is no S
 
-A schema is the conjunction of its keywords, so its opposite is the disjunction of theirs. Keywords whose
-opposite takes more than that (`items`, `additionalProperties`, ...) are only marked: a value must not fit a
+A schema is the conjunction of its keywords, so its opposite is the disjunction of theirs. Opposites of what stands
+below a schema are worked out when they are reached, so that recursion ends where it comes back to itself. Keywords
+that have no opposite of this kind (`uniqueItems`, `unevaluatedProperties`) are only marked: a value must not fit a
 schema that has them alone (`Schema.opposite`), and the template compares the texts.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
 from fillengine.templates.reading import Reader
-from fillengine.templates.schema import ALL_ATOMS, ATOMS, Arrays, Logic, Numbers, Objects, Schema, Strings
+from fillengine.templates.schema import (
+    ALL_ATOMS,
+    ATOMS,
+    Arrays,
+    Contains,
+    Logic,
+    Numbers,
+    Objects,
+    Schema,
+    Source,
+    Strings,
+    Wanted,
+)
 
 Disjunction = tuple[Schema, ...]
 
 # An opposite of more parts than this is not worth its alternatives.
 _PARTS_LIMIT = 64
+# Excluded arrays and objects are taken apart up to this number: each has as many opposites as it has parts.
+_WHOLE_LIMIT = 4
 
 
 class Negations:
@@ -28,6 +49,7 @@ class Negations:
         self._known: dict[Schema, Disjunction] = {}
         self._without: dict[tuple[Schema, str], Schema] = {}
         self._any: dict[Disjunction, Schema] = {}
+        self._not: dict[Schema, Schema] = {}
 
     def of(self, schema: Schema) -> Disjunction:
         """Schemas of which a value satisfies one exactly when it does not satisfy `schema`."""
@@ -44,8 +66,7 @@ class Negations:
         """Anything but an object that has property `name`."""
         key = (schema, name)
         if key not in self._without:
-            never = Schema(schema.pointer, schema.resource, never=True)
-            objects = Objects(properties={name: never}, derived=True)
+            objects = Objects(properties={name: self._never(schema)}, derived=True)
             self._without[key] = Schema(schema.pointer, schema.resource, objects=objects)
         return self._without[key]
 
@@ -58,13 +79,24 @@ class Negations:
                 logic = Logic(any_of=parts, derived=True)
                 self._any[parts] = Schema(schema.pointer, schema.resource, logic=logic)
             else:
-                self._any[parts] = Schema(schema.pointer, schema.resource, never=True)
+                self._any[parts] = self._never(schema)
         return self._any[parts]
 
+    def no(self, source: Source) -> Schema:
+        """One schema that says "not `source`", without asking yet what that means."""
+        schema = self._reader.read(source)
+        if schema not in self._not:
+            logic = Logic(negated=schema, derived=True)
+            self._not[schema] = Schema(schema.pointer, schema.resource, logic=logic)
+        return self._not[schema]
+
+    def _never(self, schema: Schema) -> Schema:
+        return Schema(schema.pointer, schema.resource, never=True)
+
     def _opposite(self, schema: Schema) -> list[Schema]:
-        if schema.never:
-            return [Schema(schema.pointer, schema.resource)]
         pointer, resource = schema.pointer, schema.resource
+        if schema.never:
+            return [Schema(pointer, resource)]
         arrays, objects = schema.arrays, schema.objects
         if (arrays is not None and arrays.unevaluated_items is not None) or (
             objects is not None and objects.unevaluated_properties is not None
@@ -73,19 +105,11 @@ class Negations:
         parts = self._type(schema) + self._values(schema)
         if schema.opposite is not None:
             parts.append(schema.opposite)
-        for found, atoms, alone in (
-            (self._number(schema), ATOMS["number"], {"numbers": schema.numbers}),
-            (self._string(schema), ATOMS["string"], {"strings": schema.strings}),
-            (self._array(schema), ATOMS["array"], {"arrays": schema.arrays}),
-            (self._object(schema), ATOMS["object"], {"objects": schema.objects}),
-            (self._logic(schema), None, {"logic": schema.logic}),
-        ):
-            if found is None:
-                only = Schema(pointer, resource, types=atoms, **alone)
-                parts.append(Schema(pointer, resource, types=atoms, opposite=only))
-            else:
-                parts += found
-        return parts
+        for part in _numbers(schema.numbers):
+            parts.append(Schema(pointer, resource, types=ATOMS["number"], numbers=part))
+        for text in _strings(schema.strings):
+            parts.append(Schema(pointer, resource, types=ATOMS["string"], strings=text))
+        return parts + self._array(schema) + self._object(schema) + self._logic(schema)
 
     def _type(self, schema: Schema) -> list[Schema]:
         if schema.types is None or schema.types == ALL_ATOMS:
@@ -97,95 +121,100 @@ class Negations:
         if schema.values is not None:
             plain = tuple(value for value in schema.values if not isinstance(value, dict | list))
             whole = tuple(value for value in schema.values if isinstance(value, dict | list))
-            opposite = Schema(schema.pointer, schema.resource, values=whole) if whole else None
-            parts.append(Schema(schema.pointer, schema.resource, excluded=plain, opposite=opposite))
+            logic = opposite = None
+            if 0 < len(whole) <= _WHOLE_LIMIT:
+                each = tuple(self.no(_exactly(schema, value)) for value in whole)
+                logic = Logic(all_of=each, derived=True)
+            elif whole:
+                opposite = Schema(schema.pointer, schema.resource, values=whole)
+            parts.append(Schema(schema.pointer, schema.resource, excluded=plain, opposite=opposite, logic=logic))
         if schema.excluded:
             parts.append(Schema(schema.pointer, schema.resource, values=schema.excluded))
         return parts
 
-    def _number(self, schema: Schema) -> list[Schema] | None:
-        numbers = schema.numbers
-        if numbers is None:
-            return []
-        if numbers.multiple_of is not None:
-            return None
-        opposites = []
-        if numbers.minimum is not None:
-            opposites.append(Numbers(exclusive_maximum=numbers.minimum))
-        if numbers.maximum is not None:
-            opposites.append(Numbers(exclusive_minimum=numbers.maximum))
-        if numbers.exclusive_minimum is not None:
-            opposites.append(Numbers(maximum=numbers.exclusive_minimum))
-        if numbers.exclusive_maximum is not None:
-            opposites.append(Numbers(minimum=numbers.exclusive_maximum))
-        return [Schema(schema.pointer, schema.resource, types=ATOMS["number"], numbers=part) for part in opposites]
-
-    def _string(self, schema: Schema) -> list[Schema] | None:
-        strings = schema.strings
-        if strings is None:
-            return []
-        if strings.format is not None:
-            return None
-        opposites = []
-        if strings.min_length:
-            opposites.append(Strings(max_length=strings.min_length - 1))
-        if strings.max_length is not None:
-            opposites.append(Strings(min_length=strings.max_length + 1))
-        if strings.pattern is not None:
-            opposites.append(Strings(excluded_patterns=(strings.pattern,)))
-        opposites.extend(Strings(pattern=pattern) for pattern in strings.excluded_patterns)
-        return [Schema(schema.pointer, schema.resource, types=ATOMS["string"], strings=part) for part in opposites]
-
-    def _array(self, schema: Schema) -> list[Schema] | None:
-        arrays = schema.arrays
+    def _array(self, schema: Schema) -> list[Schema]:
+        arrays, pointer, resource = schema.arrays, schema.pointer, schema.resource
         if arrays is None:
             return []
-        if arrays.prefix or arrays.items is not None or arrays.unique_items or arrays.contains is not None:
-            return None
-        if arrays.unevaluated_items is not None:
-            return None
         opposites = []
         if arrays.min_items:
             opposites.append(Arrays(max_items=arrays.min_items - 1))
         if arrays.max_items is not None:
             opposites.append(Arrays(min_items=arrays.max_items + 1))
-        return [Schema(schema.pointer, schema.resource, types=ATOMS["array"], arrays=part) for part in opposites]
+        anything = Schema(pointer, resource)
+        for number, item in enumerate(arrays.prefix):
+            wrong = (*(anything for _ in range(number)), self.no(item))
+            opposites.append(Arrays(prefix=wrong, min_items=number + 1))
+        if arrays.items is not None:
+            opposites.append(Arrays(contains=(Contains(self.no(arrays.items), skip=len(arrays.prefix)),)))
+        for counted in arrays.contains:
+            if counted.low:
+                fewer = Contains(counted.item, 0, counted.low - 1, counted.skip)
+                opposites.append(Arrays(contains=(fewer,)))
+            if counted.high is not None:
+                more = Contains(counted.item, counted.high + 1, None, counted.skip)
+                opposites.append(Arrays(contains=(more,)))
+        parts = [Schema(pointer, resource, types=ATOMS["array"], arrays=part) for part in opposites]
+        if arrays.unique_items:
+            alone = Schema(pointer, resource, types=ATOMS["array"], arrays=Arrays(unique_items=True))
+            parts.append(Schema(pointer, resource, types=ATOMS["array"], opposite=alone))
+        return parts
 
-    def _object(self, schema: Schema) -> list[Schema] | None:
+    def _object(self, schema: Schema) -> list[Schema]:
         objects = schema.objects
         if objects is None:
             return []
-        if (
-            objects.pattern_properties
-            or objects.additional is not None
-            or objects.property_names is not None
-            or objects.dependent_required
-            or objects.dependent_schemas
-            or objects.unevaluated_properties is not None
-        ):
-            return None
-        opposites = []
-        never = Schema(schema.pointer, schema.resource, never=True)
-        for name in objects.required:
-            opposites.append(Objects(properties={name: never}, derived=True))
-        for name, source in (objects.properties or {}).items():
-            inner = self.of(self._reader.read(source))
-            if inner:
-                value = self.any_of(schema, inner)
-                opposites.append(Objects(properties={name: value}, required=(name,), derived=True))
-        if objects.min_properties:
-            opposites.append(Objects(max_properties=objects.min_properties - 1, derived=True))
-        if objects.max_properties is not None:
-            opposites.append(Objects(min_properties=objects.max_properties + 1, derived=True))
-        return [Schema(schema.pointer, schema.resource, types=ATOMS["object"], objects=part) for part in opposites]
+        parts = [
+            Schema(schema.pointer, schema.resource, types=ATOMS["object"], objects=part)
+            for part in self._objects(schema, objects)
+        ]
+        for wanted in objects.wanted:  # every property has another name, or another value
+            names = self.no(wanted.name)
+            if wanted.value is None:
+                parts.append(
+                    Schema(schema.pointer, schema.resource, objects=Objects(property_names=names, derived=True))
+                )
+            else:
+                alone = Schema(schema.pointer, schema.resource, objects=Objects(wanted=(wanted,), derived=True))
+                parts.append(Schema(schema.pointer, schema.resource, types=ATOMS["object"], opposite=alone))
+        for name, source in (objects.dependent_schemas or {}).items():
+            needs = Objects(required=(name,), derived=True)
+            logic = Logic(all_of=(self.no(source),), derived=True)
+            parts.append(Schema(schema.pointer, schema.resource, types=ATOMS["object"], objects=needs, logic=logic))
+        return parts
 
-    def _logic(self, schema: Schema) -> list[Schema] | None:
+    def _objects(self, schema: Schema, objects: Objects) -> Iterator[Objects]:
+        never = self._never(schema)
+        for name in objects.required:
+            yield Objects(properties={name: never}, derived=True)
+        for name, source in (objects.properties or {}).items():
+            if not self._reader.read(source).is_true:
+                yield Objects(properties={name: self.no(source)}, required=(name,), derived=True)
+        if objects.min_properties:
+            yield Objects(max_properties=objects.min_properties - 1, derived=True)
+        if objects.max_properties is not None:
+            yield Objects(min_properties=objects.max_properties + 1, derived=True)
+        for pattern, source in (objects.pattern_properties or {}).items():
+            name_fits = Schema(schema.pointer, schema.resource, strings=Strings(pattern=pattern))
+            yield Objects(wanted=(Wanted(name_fits, self.no(source)),), derived=True)
+        if objects.additional is not None:
+            others = Strings(excluded_patterns=tuple(objects.pattern_properties or ()))
+            undeclared = tuple(objects.properties or ())
+            name_fits = Schema(schema.pointer, schema.resource, excluded=undeclared, strings=others)
+            yield Objects(wanted=(Wanted(name_fits, self.no(objects.additional)),), derived=True)
+        if objects.property_names is not None:
+            yield Objects(wanted=(Wanted(self.no(objects.property_names)),), derived=True)
+        for name, needs in (objects.dependent_required or {}).items():
+            for needed in needs:
+                if needed != name:
+                    yield Objects(properties={needed: never}, required=(name,), derived=True)
+
+    def _logic(self, schema: Schema) -> list[Schema]:
         logic = schema.logic
         if logic is None:
             return []
-        if logic.dynamic_ref is not None or logic.one_of or logic.conditional is not None:
-            return None
         read = self._reader.read
+        pointer, resource = schema.pointer, schema.resource
         parts: list[Schema] = []
         followed = [read(place) for place in logic.all_of]
         if logic.ref is not None:
@@ -193,9 +222,67 @@ class Negations:
         for part in followed:
             parts += self.of(part)
         if logic.any_of:
-            opposites = [self.of(read(place)) for place in logic.any_of]
-            each = [self.any_of(schema, opposite) for opposite in opposites]
-            parts.append(Schema(schema.pointer, schema.resource, logic=Logic(all_of=tuple(each), derived=True)))
+            each = tuple(self.no(place) for place in logic.any_of)
+            parts.append(Schema(pointer, resource, logic=Logic(all_of=each, derived=True)))
+        if logic.one_of:
+            each = tuple(self.no(place) for place in logic.one_of)
+            parts.append(Schema(pointer, resource, logic=Logic(all_of=each, derived=True)))
+            for two in combinations(logic.one_of, 2):
+                parts.append(Schema(pointer, resource, logic=Logic(all_of=two, derived=True)))
         if logic.negated is not None:
             parts.append(read(logic.negated))
+        if logic.conditional is not None:
+            if logic.then is not None:
+                held = (logic.conditional, self.no(logic.then))
+                parts.append(Schema(pointer, resource, logic=Logic(all_of=held, derived=True)))
+            if logic.otherwise is not None:
+                failed = (self.no(logic.conditional), self.no(logic.otherwise))
+                parts.append(Schema(pointer, resource, logic=Logic(all_of=failed, derived=True)))
         return parts
+
+
+def _exactly(schema: Schema, value: Any) -> Schema:
+    """A schema of one array or object."""
+    pointer, resource = schema.pointer, schema.resource
+    if isinstance(value, list):
+        items = tuple(Schema(pointer, resource, values=(item,)) for item in value)
+        exact = Arrays(prefix=items, min_items=len(items), max_items=len(items))
+        return Schema(pointer, resource, types=ATOMS["array"], arrays=exact)
+    members = {name: Schema(pointer, resource, values=(item,)) for name, item in value.items()}
+    never = Schema(pointer, resource, never=True)
+    fixed = Objects(properties=members, additional=never, required=tuple(members))
+    return Schema(pointer, resource, types=ATOMS["object"], objects=fixed)
+
+
+def _numbers(numbers: Numbers | None) -> Iterator[Numbers]:
+    if numbers is None:
+        return
+    if numbers.minimum is not None:
+        yield Numbers(exclusive_maximum=numbers.minimum)
+    if numbers.maximum is not None:
+        yield Numbers(exclusive_minimum=numbers.maximum)
+    if numbers.exclusive_minimum is not None:
+        yield Numbers(maximum=numbers.exclusive_minimum)
+    if numbers.exclusive_maximum is not None:
+        yield Numbers(minimum=numbers.exclusive_maximum)
+    if numbers.multiple_of is not None:
+        yield Numbers(not_multiple_of=(numbers.multiple_of,))
+    for step in numbers.not_multiple_of:
+        yield Numbers(multiple_of=step)
+
+
+def _strings(strings: Strings | None) -> Iterator[Strings]:
+    if strings is None:
+        return
+    if strings.min_length:
+        yield Strings(max_length=strings.min_length - 1)
+    if strings.max_length is not None:
+        yield Strings(min_length=strings.max_length + 1)
+    if strings.pattern is not None:
+        yield Strings(excluded_patterns=(strings.pattern,))
+    if strings.format is not None:
+        yield Strings(excluded_formats=(strings.format,))
+    for pattern in strings.excluded_patterns:
+        yield Strings(pattern=pattern)
+    for name in strings.excluded_formats:
+        yield Strings(format=name)

@@ -10,10 +10,11 @@ from typing import Any
 
 from fillengine.errors import UnsatisfiableForm, UnsupportedForm
 from fillengine.templates.alternatives import Alternatives, Flat
+from fillengine.templates.array_shapes import ArrayShape, ArrayWalk
 from fillengine.templates.object_shapes import ObjectShape
 from fillengine.templates.reading import Reader, keyword_in
 from fillengine.templates.schema import Conjunction, Problem, Schema
-from fillengine.templates.shapes import ArrayShape, Shape, Shapes
+from fillengine.templates.shapes import Shape, Shapes
 
 # Values nested deeper than this (recursion apart) are refused: what walks a template has limits too.
 DEPTH_LIMIT = 400
@@ -141,17 +142,21 @@ class Outline:
             return bool(shape.values)
         if shape.atoms - {"array", "object"}:
             return True
-        if shape.array is not None and shape.array.low == 0:
+        if shape.array is not None and shape.array.low == 0 and not shape.array.counted:
             return True
-        if shape.object is not None and not needs and shape.object.low == 0:
+        if not needs and any(one.low == 0 and not one.num_wants for one in shape.objects):
             return True
 
         def lives(conjunction: Conjunction) -> bool:
             return any(flat in alive for flat in found[conjunction])
 
-        if shape.array is not None and all(map(lives, required_items(shape.array))):
+        if shape.array is not None and shape.array.counted:
+            walk = ArrayWalk(shape.array)
+            if walk.start in walk.living(lives):
+                return True
+        elif shape.array is not None and all(map(lives, required_items(shape.array))):
             return True
-        return shape.object is not None and _object_lives(shape.object, lives)
+        return any(_object_lives(one, lives) for one in shape.objects)
 
     def _why_empty(self) -> UnsatisfiableForm:
         """Descend to the first part that has no value of its own making."""
@@ -201,7 +206,13 @@ def _combining(conjunction: Conjunction) -> str:
 def _object_lives(shape: ObjectShape, lives: Any) -> bool:
     if not all(lives(member.value) for member in shape.members if member.is_required):
         return False
-    if any(lives(extra.value) for extra in shape.extras):
+    living = [extra for extra in shape.extras if lives(extra.value)]
+    granted = 0
+    for extra in living:
+        granted |= extra.grants
+    if granted != (1 << shape.num_wants) - 1:
+        return False
+    if living:
         return True
     return sum(1 for member in shape.members if lives(member.value)) >= shape.low
 
@@ -217,20 +228,25 @@ def needed(shape: Shape) -> tuple[Conjunction, ...]:
     found: tuple[Conjunction, ...] = ()
     if shape.array is not None:
         found += required_items(shape.array)
-    if shape.object is not None:
-        found += tuple(member.value for member in shape.object.members if member.is_required)
+    for one in shape.objects:
+        found += tuple(member.value for member in one.members if member.is_required)
     return found
 
 
 def children(shape: Shape) -> Iterator[tuple[Conjunction, str]]:
     """The conjunctions one level down, and the last token of their labels."""
-    if shape.array is not None:
+    if shape.array is not None and shape.array.counted:
+        walk = ArrayWalk(shape.array)
+        for state in walk.states():
+            for item, _ in walk.steps(state):
+                yield item, "*"
+    elif shape.array is not None:
         for number, item in enumerate(shape.array.prefix):
             yield item, str(number)
         if shape.array.high is None or shape.array.high > len(shape.array.prefix):
             yield shape.array.rest, "*"
-    if shape.object is not None:
-        for member in shape.object.members:
+    for one in shape.objects:
+        for member in one.members:
             yield member.value, member.name
-        for extra in shape.object.extras:
+        for extra in one.extras:
             yield extra.value, "*"

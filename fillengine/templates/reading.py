@@ -17,6 +17,7 @@ from fillengine.templates.references import Resource, resource_of
 from fillengine.templates.schema import (
     ATOMS,
     Arrays,
+    Contains,
     Logic,
     Numbers,
     Objects,
@@ -244,11 +245,16 @@ def _arrays(k: _Keywords) -> Arrays:
         k.count("minItems") or 0,
         k.count("maxItems"),
         unique,
-        k.place("contains"),
-        k.count("minContains"),
-        k.count("maxContains"),
+        _contains(k),
         k.place("unevaluatedItems"),
     )
+
+
+def _contains(k: _Keywords) -> tuple[Contains, ...]:
+    item, low, high = k.place("contains"), k.count("minContains"), k.count("maxContains")
+    if item is None or (low == 0 and high is None):
+        return ()
+    return (Contains(item, 1 if low is None else low, high),)
 
 
 def _objects(k: _Keywords) -> Objects:

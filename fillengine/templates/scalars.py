@@ -37,6 +37,7 @@ class NumberShape:
     is_below_maximum: bool = False
     multiple_of: Decimal | None = None
     excluded: tuple[Decimal, ...] = ()
+    not_multiple_of: tuple[Decimal, ...] = ()
 
     def admits(self, value: Decimal) -> bool:
         if (value == value.to_integral_value()) is not ("integer" in self.atoms) and self.atoms != NUMERIC:
@@ -46,7 +47,14 @@ class NumberShape:
             return False
         if high is not None and (value >= high if self.is_below_maximum else value > high):
             return False
-        return value not in self.excluded and (self.multiple_of is None or value % self.multiple_of == 0)
+        if value in self.excluded or any(is_multiple(value, step) for step in self.not_multiple_of):
+            return False
+        return self.multiple_of is None or is_multiple(value, self.multiple_of)
+
+
+def is_multiple(value: Decimal, step: Decimal) -> bool:
+    (numerator, denominator), (n, d) = value.as_integer_ratio(), step.as_integer_ratio()
+    return (numerator * d) % (denominator * n) == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,7 @@ class StringShape:
     patterns: tuple[Placed, ...] = ()
     formats: tuple[Placed, ...] = ()
     excluded_patterns: tuple[Placed, ...] = ()
+    excluded_formats: tuple[Placed, ...] = ()
     excluded: tuple[str, ...] = ()
     words: tuple[str, ...] | None = None
 
@@ -81,6 +90,7 @@ class StringShape:
             self.patterns + other.patterns,
             self.formats + other.formats,
             self.excluded_patterns + other.excluded_patterns,
+            self.excluded_formats + other.excluded_formats,
             tuple(sorted({*self.excluded, *other.excluded})),
             self.words,
         )
@@ -95,6 +105,8 @@ class StringShape:
         if not all(_pattern(pattern, place).matches(data) for pattern, place in self.patterns):
             return False
         if any(_pattern(pattern, place).matches(data) for pattern, place in self.excluded_patterns):
+            return False
+        if any(_excluded_format(name, place).matches(data) for name, place in self.excluded_formats):
             return False
         allowed = (_format(name, place) for name, place in self.formats)
         return all(one.matches(data) for one in allowed if one is not None)
@@ -154,6 +166,21 @@ def _format(name: str, pointer: str) -> Dfa | None:
     return found
 
 
+def _excluded_format(name: str, pointer: str) -> Dfa:
+    """What a string must not be where the negation of a format holds: any text for a format that nobody defines."""
+    found = _format(name, pointer)
+    if found is None:
+        return automata.any_text()
+    if not formats.is_exact(name):
+        raise UnsupportedForm(
+            f"what is no {name!r} cannot be told exactly",
+            keyword="format",
+            pointer=pointer,
+            remedy="use a pattern instead",
+        )
+    return found
+
+
 _REMEMBERED = 4096  # automata; they are dropped together when there are more
 _values: dict[tuple[object, ...], Dfa | None] = {}
 _lifted: dict[tuple[object, ...], Dfa] = {}
@@ -168,6 +195,7 @@ def _key(shape: StringShape) -> tuple[object, ...]:
         _names(shape.patterns),
         _names(shape.formats),
         _names(shape.excluded_patterns),
+        _names(shape.excluded_formats),
         shape.excluded,
         shape.words,
     )
@@ -180,7 +208,7 @@ def string_value(shape: StringShape) -> Dfa | None:
     """
     if shape.text_form is not None:
         return None
-    if not (shape.patterns or shape.formats or shape.excluded_patterns or shape.excluded) and (shape.words is None):
+    if not any(_key(shape)[:-1]) and shape.words is None:
         return None
     key = _key(shape)
     if key not in _values:
@@ -206,6 +234,7 @@ def _string_value(shape: StringShape) -> Dfa | None:
         allowed.append(automata.words(word.encode() for word in shape.words))
     value = automata.intersection(*allowed) if allowed else None
     forbidden = [_pattern(pattern, place) for pattern, place in dict(shape.excluded_patterns).items()]
+    forbidden += [_excluded_format(name, place) for name, place in dict(shape.excluded_formats).items()]
     if shape.excluded:
         encoded = (word.encode("utf-8", "surrogatepass") for word in shape.excluded)
         forbidden.append(automata.words(encoded))
@@ -252,7 +281,7 @@ def number_dfa(shape: NumberShape, pointer: str = "") -> Dfa | None:
     try:
         return _number_dfa(shape)
     except AutomatonTooLarge as error:
-        keyword = "multipleOf" if shape.multiple_of is not None else "maximum"
+        keyword = "multipleOf" if shape.multiple_of is not None or shape.not_multiple_of else "maximum"
         raise UnsupportedForm(error.problem, keyword=keyword, pointer=pointer, remedy=error.remedy) from error
 
 
@@ -264,8 +293,14 @@ def _number_dfa(shape: NumberShape) -> Dfa | None:
         found = automata.difference(found, numbers.number(multiple_of=Decimal(1)))
     if found is None or found.is_empty:
         return None
+    if shape.excluded or shape.not_multiple_of:
+        found = automata.intersection(found, numbers.number(exponent=False))
     for value in shape.excluded:
         found = automata.difference(found, numbers.number(value, value))
+    if shape.not_multiple_of and shape.atoms != frozenset({"integer"}):
+        found = automata.intersection(found, _short_decimals())
+    for step in shape.not_multiple_of:
+        found = automata.difference(found, numbers.number(multiple_of=step))
     return None if found.is_empty else found
 
 

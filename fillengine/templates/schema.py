@@ -40,24 +40,48 @@ Source = Union["Place", "Schema"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Numbers:
-    """Bounds as the schema writes them (int or float)."""
+    """Bounds as the schema writes them (int or float). `not_multiple_of` is the negation of `multipleOf`."""
 
     minimum: int | float | None = None
     maximum: int | float | None = None
     exclusive_minimum: int | float | None = None
     exclusive_maximum: int | float | None = None
     multiple_of: int | float | None = None
+    not_multiple_of: tuple[int | float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strings:
-    """`excluded_patterns` never stands in a document: it is how the negation of `pattern` is written."""
+    """What is excluded never stands in a document: it is how the negation of `pattern` and `format` is written."""
 
     min_length: int = 0
     max_length: int | None = None
     pattern: str | None = None
     format: str | None = None
     excluded_patterns: tuple[str, ...] = ()
+    excluded_formats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contains:
+    """`low` to `high` (None: any number) of the items behind the first `skip` fit `item`.
+
+    A document writes `skip` 0; others come from the negation of `items` behind a prefix.
+    """
+
+    item: Source
+    low: int = 1
+    high: int | None = None
+    skip: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """Some property has a name that fits `name` and a value that fits `value` (None: any). No document writes it:
+    it is the negation of what all properties must fit."""
+
+    name: Source
+    value: Source | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,9 +93,7 @@ class Arrays:
     min_items: int = 0
     max_items: int | None = None
     unique_items: bool = False
-    contains: Source | None = None
-    min_contains: int | None = None
-    max_contains: int | None = None
+    contains: tuple[Contains, ...] = ()
     unevaluated_items: Source | None = None
 
 
@@ -93,6 +115,7 @@ class Objects:
     dependent_required: Mapping[str, tuple[str, ...]] | None = None
     dependent_schemas: Mapping[str, Source] | None = None
     unevaluated_properties: Source | None = None
+    wanted: tuple[Wanted, ...] = ()
     derived: bool = False
 
 
@@ -163,6 +186,11 @@ class Schema:
             and not self.excluded
             and self.opposite is None
         )
+
+    @property
+    def is_true(self) -> bool:
+        """Every value satisfies it, as is seen without reading on."""
+        return self.logic is None and self.says_nothing
 
     @property
     def says_nothing(self) -> bool:

@@ -6,7 +6,6 @@ property or item the conjunction of what every schema says about it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from math import gcd
@@ -14,6 +13,7 @@ from typing import Any
 
 from fillengine.errors import UnsupportedForm
 from fillengine.templates.alternatives import Alternatives, Flat
+from fillengine.templates.array_shapes import ArrayMerge, ArrayShape
 from fillengine.templates.judge import Judge
 from fillengine.templates.object_shapes import ObjectMerge, ObjectShape, lower
 from fillengine.templates.scalars import (
@@ -24,9 +24,11 @@ from fillengine.templates.scalars import (
 )
 from fillengine.templates.schema import (
     ALL_ATOMS,
+    ATOMS,
     NUMERIC,
     Arrays,
     Conjunction,
+    Contains,
     Numbers,
     Problem,
     Schema,
@@ -37,20 +39,6 @@ from fillengine.templates.schema import (
 # `is_empty` looks this many required properties or items deep.
 _PROOF_DEPTH = 4
 _PROOF_BREADTH = 256
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ArrayShape:
-    """`prefix`: the first items one by one; `rest`: those behind; `high` None: any number.
-
-    `is_unique`: no two items are the same.
-    """
-
-    prefix: tuple[Conjunction, ...]
-    rest: Conjunction
-    low: int
-    high: int | None
-    is_unique: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +54,7 @@ class Shape:
     numbers: NumberShape | None
     strings: StringShape | None
     array: ArrayShape | None
-    object: ObjectShape | None
+    objects: tuple[ObjectShape, ...]
     fill: str | None
     problem: Problem | None
     opposites: tuple[Schema, ...] = ()
@@ -85,6 +73,7 @@ class Shapes:
         self.is_closed = is_closed
         self._known: dict[Flat, Shape] = {}
         self._empty: dict[tuple[Conjunction, int], bool] = {}
+        self._turned: dict[tuple[Schema, Contains], Schema] = {}
         alternatives.is_empty = self.is_empty
 
     def of(self, flat: Flat) -> Shape:
@@ -114,8 +103,9 @@ class Shapes:
             self.is_empty(item, depth + 1) for item in shape.array.prefix[: shape.array.low]
         ):
             return False
-        return shape.object is None or any(
-            member.is_required and self.is_empty(member.value, depth + 1) for member in shape.object.members
+        return all(
+            any(member.is_required and self.is_empty(member.value, depth + 1) for member in one.members)
+            for one in shape.objects
         )
 
     def _merge(self, flat: Flat) -> Shape:
@@ -137,7 +127,8 @@ class Shapes:
             atoms -= {"boolean"}
         if any(value is None for value in excluded):
             atoms -= {"null"}
-        numbers = strings = array = shaped = None
+        numbers = strings = array = None
+        shaped: tuple[ObjectShape, ...] = ()
         if atoms & NUMERIC:
             numbers, trouble = _merge_numbers(flat, atoms & NUMERIC, excluded)
             if numbers is None:
@@ -150,14 +141,14 @@ class Shapes:
             problem = problem or trouble
         if "array" in atoms:
             _refuse_excluded(excluded, list, pointer)
-            array, trouble = self._merge_arrays(flat)
+            array, trouble = ArrayMerge(self, flat).result()
             if array is None:
                 atoms -= {"array"}
             problem = problem or trouble
         if "object" in atoms:
             _refuse_excluded(excluded, dict, pointer)
             shaped, trouble = self._merge_objects(flat)
-            if shaped is None:
+            if not shaped:
                 atoms -= {"object"}
             problem = problem or trouble
         opposites = [
@@ -165,6 +156,8 @@ class Shapes:
             for schema in flat
             if schema.opposite is not None and (schema.opposite.types is None or schema.opposite.types & atoms)
         ]
+        if array is not None and array.is_unique:
+            opposites += self._as_opposites(flat)
         return Shape(
             pointer,
             atoms,
@@ -185,7 +178,7 @@ class Shapes:
             fitting = dict.fromkeys(values)
             values = tuple(fitting) if flat[0].types is None or "string" in flat[0].types else ()
             problem = None if values else Problem("none of the values fits", "enum", pointer)
-            return Shape(pointer, frozenset(), values, (), None, None, None, None, fill, problem)
+            return Shape(pointer, frozenset(), values, (), None, None, None, (), fill, problem)
         for value in values:
             key = identity(value)
             if key not in fitting and all(self.judge.fits(value, schema) for schema in flat):
@@ -193,43 +186,12 @@ class Shapes:
         problem = None
         if not fitting:
             problem = Problem("none of the values fits" if values else "enum is empty", "enum", pointer)
-        return Shape(pointer, frozenset(), tuple(fitting.values()), (), None, None, None, None, fill, problem)
+        return Shape(pointer, frozenset(), tuple(fitting.values()), (), None, None, None, (), fill, problem)
 
-    def _merge_arrays(self, flat: Flat) -> tuple[ArrayShape | None, Problem | None]:
-        parts: list[Arrays] = []
-        low, high = 0, None
-        for schema in flat:
-            arrays = schema.arrays
-            if arrays is None:
-                continue
-            parts.append(arrays)
-            low = max(low, arrays.min_items)
-            high = lower(high, arrays.max_items)
-        is_unique = any(arrays.unique_items for arrays in parts) and (high is None or high > 1)
-        for schema in flat:
-            if schema.arrays is not None:
-                _refuse_arrays(schema, schema.arrays, has_prefix=is_unique and any(a.prefix for a in parts))
-        if is_unique and (distinct := self._distinct(parts)) is not None:
-            high = lower(high, len(distinct))
-        if high is not None and low > high:
-            return None, Problem(f"minItems {low} is above maxItems {high}", "minItems", flat[0].pointer)
-        length = max((len(arrays.prefix) for arrays in parts), default=0)
-        if high is not None:
-            length = min(length, high)
-        prefix = []
-        for number in range(length):
-            sources = (a.prefix[number] if number < len(a.prefix) else a.items for a in parts)
-            prefix.append(tuple(self._read(source) for source in sources if source is not None))
-        rest = tuple(self._read(arrays.items) for arrays in parts if arrays.items is not None)
-        return ArrayShape(tuple(prefix), rest, low, high, is_unique), None
-
-    def _distinct(self, parts: Sequence[Arrays]) -> tuple[Any, ...] | None:
-        """The values among which the items of a uniqueItems array choose, where they are told one by one."""
-        rest = tuple(self._read(arrays.items) for arrays in parts if arrays.items is not None)
-        if not rest:
-            return None
+    def values_of(self, conjunction: Conjunction) -> tuple[Any, ...] | None:
+        """All values of a conjunction, where they are told one by one."""
         values: dict[Any, Any] = {}
-        for flat in self.alternatives.of(rest):
+        for flat in self.alternatives.of(conjunction):
             own = _all_values(self.of(flat))
             if own is None:
                 return None
@@ -237,7 +199,21 @@ class Shapes:
                 values.setdefault(identity(value), value)
         return tuple(values.values())
 
-    def _merge_objects(self, flat: Flat) -> tuple[ObjectShape | None, Problem | None]:
+    def _as_opposites(self, flat: Flat) -> list[Schema]:
+        """That distinct items contain one of a kind, said the other way round: not all of them are of another."""
+        found = []
+        for schema in flat:
+            for contains in schema.arrays.contains if schema.arrays is not None else ():
+                key = (schema, contains)
+                if key not in self._turned:
+                    item = self.alternatives.negations.no(contains.item)
+                    anything = Schema(schema.pointer, schema.resource)
+                    none = Arrays(prefix=(anything,) * contains.skip, items=item)
+                    self._turned[key] = Schema(schema.pointer, schema.resource, types=ATOMS["array"], arrays=none)
+                found.append(self._turned[key])
+        return found
+
+    def _merge_objects(self, flat: Flat) -> tuple[tuple[ObjectShape, ...], Problem | None]:
         parts = [(schema, schema.objects) for schema in flat if schema.objects is not None]
         return ObjectMerge(self, parts).result()
 
@@ -259,6 +235,7 @@ def _merge_numbers(flat: Flat, atoms: frozenset[str], excluded: list[Any]) -> tu
     low: tuple[Decimal, bool] | None = None  # (bound, is exclusive): the greater one binds
     high: tuple[Decimal, bool] | None = None  # (-bound, is exclusive), so that the greater one binds too
     multiple: Decimal | None = None
+    steps: set[Decimal] = set()
     pointer = flat[0].pointer if flat else ""
     for schema in flat:
         numbers: Numbers | None = schema.numbers
@@ -276,6 +253,7 @@ def _merge_numbers(flat: Flat, atoms: frozenset[str], excluded: list[Any]) -> tu
         if numbers.multiple_of is not None:
             step = _exact(numbers.multiple_of)
             multiple = step if multiple is None else _common_multiple(multiple, step)
+        steps.update(map(_exact, numbers.not_multiple_of))
     shape = NumberShape(
         atoms,
         None if low is None else low[0],
@@ -284,6 +262,7 @@ def _merge_numbers(flat: Flat, atoms: frozenset[str], excluded: list[Any]) -> tu
         high is not None and high[1],
         multiple,
         tuple(sorted({_exact(v) for v in excluded if isinstance(v, int | float) and not isinstance(v, bool)})),
+        tuple(sorted(steps)),
     )
     if number_dfa(shape, pointer) is None:
         keyword = "minimum" if multiple is None else "multipleOf"
@@ -303,6 +282,7 @@ def _merge_strings(flat: Flat, excluded: list[Any]) -> tuple[StringShape | None,
     patterns: list[tuple[str, str]] = []
     formats: list[tuple[str, str]] = []
     against: list[tuple[str, str]] = []
+    other_formats: list[tuple[str, str]] = []
     pointer = flat[0].pointer if flat else ""
     for schema in flat:
         strings: Strings | None = schema.strings
@@ -315,10 +295,11 @@ def _merge_strings(flat: Flat, excluded: list[Any]) -> tuple[StringShape | None,
         if strings.format is not None:
             formats.append((strings.format, f"{pointer}/format"))
         against += [(pattern, f"{pointer}/pattern") for pattern in strings.excluded_patterns]
+        other_formats += [(name, f"{pointer}/format") for name in strings.excluded_formats]
     if high is not None and low > high:
         return None, Problem(f"minLength {low} is above maxLength {high}", "minLength", pointer)
     names = tuple(sorted({value for value in excluded if isinstance(value, str)}))
-    shape = StringShape(low, high, tuple(patterns), tuple(formats), tuple(against), names)
+    shape = StringShape(low, high, tuple(patterns), tuple(formats), tuple(against), tuple(other_formats), names)
     if string_pattern(shape) is None:
         keyword = "pattern" if patterns else "format" if formats else "not"
         return None, Problem("no string fits the pattern, the format and the length together", keyword, pointer)
@@ -332,21 +313,4 @@ def _refuse_excluded(excluded: list[Any], kind: type, pointer: str) -> None:
             keyword="not",
             pointer=pointer,
             remedy="say what is allowed instead",
-        )
-
-
-def _refuse_arrays(schema: Schema, arrays: Arrays, *, has_prefix: bool) -> None:
-    keyword = None
-    if arrays.unique_items and has_prefix:
-        keyword = "uniqueItems"
-    elif arrays.contains is not None and not (arrays.min_contains == 0 and arrays.max_contains is None):
-        keyword = "contains"
-    elif arrays.unevaluated_items is not None:
-        keyword = "unevaluatedItems"
-    if keyword is not None:
-        raise UnsupportedForm(
-            f"{keyword} cannot be enforced while an array is written",
-            keyword=keyword,
-            pointer=f"{schema.pointer}/{keyword}",
-            remedy="leave it out and check the result, or describe the items one by one in prefixItems",
         )
