@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from fillengine.errors import UnsupportedForm
 from fillengine.templates.negation import Negations
@@ -19,6 +20,9 @@ from fillengine.templates.schema import ALL_ATOMS, ATOMS, Conjunction, Objects, 
 
 # Past this many flat conjunctions of one value a schema is refused: each of them is compiled.
 ALTERNATIVES_LIMIT = 4096
+# A branch of a oneOf is kept apart from its rivals by so many alternatives; past it, texts are compared.
+_TAKEN_APART_LIMIT = 64
+_RIVALS_LIMIT = 4
 
 Flat = Conjunction
 Open = frozenset[Schema]
@@ -173,7 +177,8 @@ class Alternatives:
             draft.groups.append(_Group(branches, keyword, place, opened))
         if logic.one_of:
             branches = tuple((read(place), *tagged) for place in logic.one_of)
-            group = _Group(branches, "oneOf", f"{pointer}/oneOf", opened, len(branches) > 1)
+            keyword, place = ("oneOf", f"{pointer}/oneOf") if not logic.derived else (keyword_in(pointer), pointer)
+            group = _Group(branches, keyword, place, opened, len(branches) > 1)
             draft.groups.append(group)
         if logic.negated is not None:
             negated = self.negations.of(read(logic.negated))
@@ -262,13 +267,18 @@ class Alternatives:
                 against[j].append(i)
         exclusive = []
         for branch, rivals in zip(branches, against, strict=True):
-            extra = tuple(self._none_of(branches[rival], group) for rival in rivals)
+            others = tuple(branches[rival][0] for rival in rivals)
+            extra = tuple(self._none_of(other, (*base, *branch)) for other in others)
+            ways = prod(max(1, len(one.logic.any_of)) for one in extra if one.logic is not None)
+            if ways > _TAKEN_APART_LIMIT or len(others) > _RIVALS_LIMIT:
+                extra = tuple(map(self.negations.apart, others))
             exclusive.append((*branch, *extra))
         return tuple(exclusive)
 
-    def _none_of(self, branch: Conjunction, group: _Group) -> Schema:
-        negated = self.negations.of(branch[0])
-        return self.negations.any_of(branch[0], negated)
+    def _none_of(self, rival: Schema, beside: Conjunction) -> Schema:
+        """The opposite of a rival, without what cannot be beside a branch anyway."""
+        parts = tuple(part for part in self.negations.of(rival) if not self._is_empty((*beside, part)))
+        return self.negations.any_of(rival, parts)
 
     def _is_empty(self, conjunction: Conjunction) -> bool:
         try:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fillengine.templates.shapes import Shapes
 
 # A counted array of more states than this is refused: each is a node of its own.
-_WALK_LIMIT = 4096
+WALK_LIMIT = 4096
 
 State = tuple[int, tuple[int, ...]]  # (items written, items of each kind)
 
@@ -95,7 +95,7 @@ class ArrayWalk:
         """All of them, in the order of discovery."""
         found: dict[State, None] = {self.start: None}
         work = [self.start]
-        while work and len(found) <= _WALK_LIMIT:
+        while work and len(found) <= WALK_LIMIT:
             for _, after in self.steps(work.pop()):
                 if after not in found:
                     found[after] = None
@@ -129,7 +129,8 @@ class ArrayMerge:
         is_unique = any(arrays.unique_items for arrays in parts) and (high is None or high > 1)
         self._refuse(is_unique=is_unique)
         if is_unique and (distinct := self._num_distinct(parts)) is not None:
-            high = lower(high, distinct)
+            high = distinct if high is None else min(high, distinct)
+            is_unique = high > 1
         if high is not None and low > high:
             return None, Problem(f"minItems {low} is above maxItems {high}", "minItems", self._flat[0].pointer)
         length = max((len(arrays.prefix) for arrays in parts), default=0)
@@ -142,9 +143,9 @@ class ArrayMerge:
         rest = tuple(self._read(arrays.items) for arrays in parts if arrays.items is not None)
         counted = () if is_unique else self._counted(high)
         shape = ArrayShape(tuple(prefix), rest, low, high, is_unique, counted)
-        if counted and len(ArrayWalk(shape).states()) > _WALK_LIMIT:
+        if counted and len(ArrayWalk(shape).states()) > WALK_LIMIT:
             raise UnsupportedForm(
-                f"contains beside these bounds takes more than {_WALK_LIMIT} states",
+                f"contains beside these bounds takes more than {WALK_LIMIT} states",
                 keyword="contains",
                 pointer=next(schema.pointer for schema, arrays in self._parts if arrays.contains),
                 remedy="use smaller bounds",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from fillengine.automata import nodes
 from fillengine.automata.nodes import Node
 from fillengine.templates.array_shapes import ArrayWalk, State
+from fillengine.templates.object_shapes import least_granting
 from fillengine.templates.schema import Conjunction
 from fillengine.templates.style import Layout, Piece, choice, sequence
 
@@ -255,12 +256,8 @@ class _Builder:
 
 def _can_grant(others: tuple[nodes.Other, ...], wants: int, room: int | None) -> bool:
     """Whether at most `room` of the others grant all of `wants`."""
-    if not wants:
-        return True
-    if room == 0:
-        return False
-    left = None if room is None else room - 1
-    return any(other.grants & wants and _can_grant(others, wants & ~other.grants, left) for other in others)
+    fewest = least_granting([other.grants for other in others], wants)
+    return fewest is not None and (room is None or fewest <= room)
 
 
 def _as_node(pieces: list[Piece] | None) -> list[Piece] | None:

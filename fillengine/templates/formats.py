@@ -5,7 +5,8 @@
 
 A format is a file NAME.gbnf in grammars/formats that describes the value's text (before JSON escapes). Adding
 a format is adding a file. The grammars accept only what is valid, never more; where they are stricter than
-the specification, their first comment says so.
+the specification, their first comment says so, and a grammar in formats/wide holds all that others may take for
+valid: where a string must not be of the format, it is that one that is excluded.
 """
 
 from __future__ import annotations
@@ -31,10 +32,20 @@ def format_names() -> list[str]:
 @lru_cache(maxsize=256)
 def format_dfa(name: str) -> Dfa | None:
     """The value automaton (UTF-8, without quotes and JSON escapes) of a format; None for an unknown one."""
-    file = _files().get(name)
-    if file is None:
-        return None
-    return regular(parse(file.read_text(encoding="utf-8"), source=f"{name}.gbnf"))
+    return _read(_files()[name]) if name in _files() else None
+
+
+@lru_cache(maxsize=64)
+def widest(name: str) -> Dfa | None:
+    """All texts that may be of a known format in anybody's reading: what is outside is none. None: it is not known."""
+    if is_exact(name):
+        return format_dfa(name)
+    file = _folder() / "wide" / f"{name}.gbnf"
+    return _read(file) if file.is_file() else None
+
+
+def _read(file: Path) -> Dfa:
+    return regular(parse(file.read_text(encoding="utf-8"), source=file.name))
 
 
 @lru_cache(maxsize=64)

@@ -37,6 +37,8 @@ Disjunction = tuple[Schema, ...]
 
 # An opposite of more parts than this is not worth its alternatives.
 _PARTS_LIMIT = 64
+# None or two of the branches of a oneOf: up to this number of them.
+_BRANCHES_LIMIT = 3
 # Excluded arrays and objects are taken apart up to this number: each has as many opposites as it has parts.
 _WHOLE_LIMIT = 4
 
@@ -50,13 +52,14 @@ class Negations:
         self._without: dict[tuple[Schema, str], Schema] = {}
         self._any: dict[Disjunction, Schema] = {}
         self._not: dict[Schema, Schema] = {}
+        self._apart: dict[Schema, Schema] = {}
 
     def of(self, schema: Schema) -> Disjunction:
         """Schemas of which a value satisfies one exactly when it does not satisfy `schema`."""
         found = self._known.get(schema)
         if found is None:
             # What a recursion through itself finds.
-            self._known[schema] = (Schema(schema.pointer, schema.resource, opposite=schema),)
+            self._known[schema] = (self.apart(schema),)
             parts = self._opposite(schema)
             found = tuple(parts) if len(parts) <= _PARTS_LIMIT else self._known[schema]
             self._known[schema] = found
@@ -89,6 +92,12 @@ class Negations:
             logic = Logic(negated=schema, derived=True)
             self._not[schema] = Schema(schema.pointer, schema.resource, logic=logic)
         return self._not[schema]
+
+    def apart(self, schema: Schema) -> Schema:
+        """As `of`, only marked: texts are compared."""
+        if schema not in self._apart:
+            self._apart[schema] = Schema(schema.pointer, schema.resource, opposite=schema)
+        return self._apart[schema]
 
     def _never(self, schema: Schema) -> Schema:
         return Schema(schema.pointer, schema.resource, never=True)
@@ -224,7 +233,10 @@ class Negations:
         if logic.any_of:
             each = tuple(self.no(place) for place in logic.any_of)
             parts.append(Schema(pointer, resource, logic=Logic(all_of=each, derived=True)))
-        if logic.one_of:
+        if len(logic.one_of) > _BRANCHES_LIMIT:
+            alone = Schema(pointer, resource, logic=Logic(one_of=logic.one_of, derived=True))
+            parts.append(self.apart(alone))
+        elif logic.one_of:
             each = tuple(self.no(place) for place in logic.one_of)
             parts.append(Schema(pointer, resource, logic=Logic(all_of=each, derived=True)))
             for two in combinations(logic.one_of, 2):

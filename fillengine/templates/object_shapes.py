@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from fillengine.templates.schema import Conjunction, Objects, Problem, Schema
 
 # The ways in which members and extras share what is wanted are tried one by one: shapes of one object, and bits.
 _WAYS_LIMIT = 256
+_TRIED_LIMIT = 20_000
 _WANTED_LIMIT = 4
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class ObjectMerge:
                 continue
             members.append(Member(name, self._value_of(name), name in required))
         shapes = []
-        for granted in self._ways(members):
+        for granted in self._ways(members, high):
             shape = self._with(granted, members, extras, classes, hidden)
             if shape is not None:
                 shapes.append(ObjectShape(*shape, low, high, tuple(self._names), self._num_open(granted)))
@@ -212,13 +213,18 @@ class ObjectMerge:
                         self._names.update(dict.fromkeys(words))
         return frozenset(hidden)
 
-    def _ways(self, members: list[Member]) -> Iterator[tuple[str | None, ...]]:
+    def _ways(self, members: list[Member], high: int | None) -> list[tuple[str | None, ...]]:
         """For each thing that is wanted, the member that is to grant it; None: an undeclared one."""
         choices: list[list[str | None]] = []
         for name_rule, _ in self._wanted:
             admits = self._shapes.judge.admits
             choices.append([None, *(member.name for member in members if admits(member.name, (name_rule,)))])
-        if prod(map(len, choices)) > _WAYS_LIMIT:
+        required = {member.name for member in members if member.is_required}
+        ways = []
+        for way in islice(product(*choices), _TRIED_LIMIT):
+            if high is None or len(required.union(way)) <= high:
+                ways.append(way)
+        if len(ways) > _WAYS_LIMIT or prod(map(len, choices)) > _TRIED_LIMIT:
             schema = next(schema for schema, objects in self._parts if objects.wanted)
             raise UnsupportedForm(
                 f"there are more than {_WAYS_LIMIT} ways to have the properties that are wanted",
@@ -226,7 +232,7 @@ class ObjectMerge:
                 pointer=schema.pointer,
                 remedy="say what is allowed instead",
             )
-        return product(*choices)
+        return ways
 
     def _with(
         self,
@@ -304,6 +310,14 @@ class ObjectMerge:
             if can_have_length(lifted, strings.low, strings.high):
                 allowed.append((lifted, strings.low, strings.high))
         return allowed
+
+
+def least_granting(grants: Sequence[int], wants: int) -> int | None:
+    """How many of `grants` it takes at least to have all bits of `wants`; None: they have not."""
+    if not wants:
+        return 0
+    rest = (least_granting(grants, wants & ~some) for some in grants if some & wants)
+    return min((1 + number for number in rest if number is not None), default=None)
 
 
 def _subsets(numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:

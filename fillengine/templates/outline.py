@@ -11,7 +11,7 @@ from typing import Any
 from fillengine.errors import UnsatisfiableForm, UnsupportedForm
 from fillengine.templates.alternatives import Alternatives, Flat
 from fillengine.templates.array_shapes import ArrayShape, ArrayWalk
-from fillengine.templates.object_shapes import ObjectShape
+from fillengine.templates.object_shapes import ObjectShape, least_granting
 from fillengine.templates.reading import Reader, keyword_in
 from fillengine.templates.schema import Conjunction, Problem, Schema
 from fillengine.templates.shapes import Shape, Shapes
@@ -207,10 +207,9 @@ def _object_lives(shape: ObjectShape, lives: Any) -> bool:
     if not all(lives(member.value) for member in shape.members if member.is_required):
         return False
     living = [extra for extra in shape.extras if lives(extra.value)]
-    granted = 0
-    for extra in living:
-        granted |= extra.grants
-    if granted != (1 << shape.num_wants) - 1:
+    fewest = least_granting([extra.grants for extra in living], (1 << shape.num_wants) - 1)
+    num_required = sum(member.is_required for member in shape.members)
+    if fewest is None or (shape.high is not None and num_required + fewest > shape.high):
         return False
     if living:
         return True

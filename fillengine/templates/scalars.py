@@ -168,12 +168,12 @@ def _format(name: str, pointer: str) -> Dfa | None:
 
 def _excluded_format(name: str, pointer: str) -> Dfa:
     """What a string must not be where the negation of a format holds: any text for a format that nobody defines."""
-    found = _format(name, pointer)
-    if found is None:
+    if _format(name, pointer) is None:
         return automata.any_text()
-    if not formats.is_exact(name):
+    found = formats.widest(name)
+    if found is None:
         raise UnsupportedForm(
-            f"what is no {name!r} cannot be told exactly",
+            f"what is no {name!r} cannot be told",
             keyword="format",
             pointer=pointer,
             remedy="use a pattern instead",

@@ -14,6 +14,7 @@ from typing import Any
 from fillengine.errors import UnsupportedForm
 from fillengine.templates.alternatives import Alternatives, Flat
 from fillengine.templates.array_shapes import ArrayMerge, ArrayShape
+from fillengine.templates.formats import format_dfa, is_exact
 from fillengine.templates.judge import Judge
 from fillengine.templates.object_shapes import ObjectMerge, ObjectShape, lower
 from fillengine.templates.scalars import (
@@ -136,6 +137,8 @@ class Shapes:
             problem = problem or trouble
         if "string" in atoms:
             strings, trouble = _merge_strings(flat, excluded)
+            if strings is not None and self.alternatives.is_negated:
+                _refuse_narrow_formats(strings)
             if strings is None:
                 atoms -= {"string"}
             problem = problem or trouble
@@ -304,6 +307,18 @@ def _merge_strings(flat: Flat, excluded: list[Any]) -> tuple[StringShape | None,
         keyword = "pattern" if patterns else "format" if formats else "not"
         return None, Problem("no string fits the pattern, the format and the length together", keyword, pointer)
     return shape, None
+
+
+def _refuse_narrow_formats(strings: StringShape) -> None:
+    """What is compared with texts must be all that may be of a format."""
+    for name, pointer in strings.formats:
+        if format_dfa(name) is not None and not is_exact(name):
+            raise UnsupportedForm(
+                f"what is no {name!r} cannot be told",
+                keyword="format",
+                pointer=pointer,
+                remedy="use a pattern instead",
+            )
 
 
 def _refuse_excluded(excluded: list[Any], kind: type, pointer: str) -> None:

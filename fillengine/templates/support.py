@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from fillengine.automata.tables import STATE_LIMIT
 from fillengine.templates.alternatives import ALTERNATIVES_LIMIT
+from fillengine.templates.array_shapes import WALK_LIMIT
 from fillengine.templates.outline import DEPTH_LIMIT
 
 _STATES = f"an automaton of more than {STATE_LIMIT:,} states"
@@ -45,9 +46,12 @@ SUPPORT: Mapping[str, Support] = {
         "items are compared by their texts, each value having one; objects in them have one order of members",
         "items that hold the array itself; beside `prefixItems`",
     ),
-    "contains": Support("with `minContains: 0` only", "elsewhere"),
-    "minContains": Support("as `contains`"),
-    "maxContains": Support("as `contains`", "beside `contains`"),
+    "contains": Support(
+        "the items that fit are counted, several kinds side by side",
+        f"more than {WALK_LIMIT:,} states of counts; counts other than one or more beside `uniqueItems`",
+    ),
+    "minContains": Support("counted with `contains`"),
+    "maxContains": Support("counted with `contains`"),
     "unevaluatedItems": Support("not yet", "for arrays"),
     "properties": Support("in the order of the schema, or in any order"),
     "patternProperties": Support("overlapping patterns too: keys are split by the patterns that they match"),
@@ -70,8 +74,10 @@ SUPPORT: Mapping[str, Support] = {
     "anyOf": Support("as alternatives, which may overlap", _BRANCHES),
     "oneOf": Support("exactly one: branches that may overlap exclude each other", _BRANCHES),
     "not": Support(
-        "rewritten as alternatives; what cannot be is compared text by text while it is written",
-        "a value that holds itself; where the search for a value finds none",
+        "rewritten as alternatives (some item is none of the schema, some property has no such value); what cannot "
+        "be is compared text by text while it is written",
+        "a value that is compared with itself; where the search for a value finds none; formats that have no grammar in "
+        "`grammars/formats/wide` and are stricter than their standard; more than four unnamed properties at once",
     ),
     "if": Support("with `then` and `else`: (if and then) or (not if and else)", _BRANCHES),
     "x-fill": Support("`verbatim` or `free`: whether a string is held to the document"),

@@ -74,7 +74,8 @@ def test_a_schema_without_values_is_unsatisfiable_and_says_where(schema: Any, po
     ("schema", "keyword"),
     [
         (under(type="array", uniqueItems=True, prefixItems=[{}]), "uniqueItems"),
-        (under(type="array", contains={}), "contains"),
+        (under(type="array", contains={"type": "null"}, minContains=2, uniqueItems=True), "contains"),
+        (under(type="array", contains={"type": "null"}, maxContains=100, minItems=100, maxItems=200), "contains"),
         (under(type="array", unevaluatedItems=False), "unevaluatedItems"),
         (under(type="object", unevaluatedProperties=False, allOf=[{}]), "unevaluatedProperties"),
         (under(**{"$ref": "https://example.org/schema.json"}), "$ref"),
@@ -91,7 +92,7 @@ def test_what_cannot_be_honoured_is_refused_by_pointer_and_keyword(schema: Any, 
 
 
 def test_a_keyword_that_cannot_matter_is_not_refused() -> None:
-    compile({"type": "string", "uniqueItems": True, "contains": {}})
+    compile({"type": "string", "uniqueItems": True, "contains": {}, "minContains": 2})
     compile({"type": "array", "contains": {}, "minContains": 0})
 
 
