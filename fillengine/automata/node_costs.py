@@ -9,6 +9,7 @@ from fillengine.automata.member_costs import MemberCosts
 from fillengine.automata.nodes import Choice, Entry, Node, Other, Repeat, Rule, Sequence, Template, Unordered
 from fillengine.automata.state import Bytes, Members
 
+
 class NodeCosts:
     """What it costs at least to write a node, by fixed point over the recursion. `leaf` gives the leaves' cost.
 
