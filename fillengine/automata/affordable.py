@@ -19,8 +19,8 @@ from fillengine.automata.machine import Machine
 from fillengine.automata.state import Frame, State
 from fillengine.automata.trie import TrieNode
 
-MAX_LEAF_COSTS = 128
-"""Leaf states whose tokens' costs one form remembers (some 0.5 MB each where all tokens are allowed)."""
+MAX_LEAF_COSTS = 32
+"""Leaf states whose tokens' costs one form remembers (some 0.6 MB each where all tokens are allowed)."""
 
 
 class LeafCosts(NamedTuple):
