@@ -12,7 +12,6 @@ from fillengine.automata.leaf import INFINITE
 from fillengine.automata.nodes import Unordered
 from fillengine.automata.state import Members
 
-
 WORDS_SLACK = 10
 """What a new word may be longer than the shortest one where others were written before: where two bytes at least can
 follow each other one, that is enough for a thousand of them."""

@@ -40,7 +40,7 @@ def widest(name: str) -> Dfa | None:
     """All texts that may be of a known format in anybody's reading: what is outside is none. None: it is not known."""
     if is_exact(name):
         return format_dfa(name)
-    file = _folder() / "wide" / f"{name}.gbnf"
+    file = grammars_folder() / "formats" / "wide" / f"{name}.gbnf"
     return _read(file) if file.is_file() else None
 
 
