@@ -76,7 +76,7 @@ SUPPORT: Mapping[str, Support] = {
     "not": Support(
         "rewritten as alternatives (some item is none of the schema, some property has no such value); what cannot "
         "be is compared text by text while it is written",
-        "a value that is compared with itself; where the search for a value finds none; formats that have no grammar in "
+        "a value that is compared with itself; where the search for a value finds none; formats without a grammar in "
         "`grammars/formats/wide` and are stricter than their standard; more than four unnamed properties at once",
     ),
     "if": Support("with `then` and `else`: (if and then) or (not if and else)", _BRANCHES),
