@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fillengine.fill import Guard as Guard
     from fillengine.fill import Session as Session
     from fillengine.generation.service import Service as Service
+    from fillengine.templates import Call as Call
     from fillengine.templates import Choice as Choice
     from fillengine.templates import Form as Form
     from fillengine.templates import FormWarning as FormWarning
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
     from fillengine.templates import Many as Many
     from fillengine.templates import Regex as Regex
     from fillengine.templates import Template as Template
+    from fillengine.templates import Thinking as Thinking
+    from fillengine.templates import ToolAnswer as ToolAnswer
+    from fillengine.templates import Tools as Tools
     from fillengine.templates import Verbatim as Verbatim
     from fillengine.templates import compile as compile
 
@@ -72,6 +76,10 @@ _HOMES: dict[str, str] = {
     "Many": "fillengine.templates",
     "Regex": "fillengine.templates",
     "Template": "fillengine.templates",
+    "Call": "fillengine.templates",
+    "Thinking": "fillengine.templates",
+    "ToolAnswer": "fillengine.templates",
+    "Tools": "fillengine.templates",
     "Verbatim": "fillengine.templates",
     "compile": "fillengine.templates",
 }

@@ -6,11 +6,15 @@ import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from vocabularies import byte_level_tokenizer
 
 from fillengine.errors import FillError
+from fillengine.fill.row import RoundTrace
+from fillengine.generation.explanation import Explanation
+from fillengine.generation.result import Trace
 
 WORD_SCHEMA = {
     "title": "Word",
@@ -46,6 +50,13 @@ class FakeResult:
     @property
     def value(self) -> Any:
         return self.parse(self.text)
+
+    def explain(self) -> Explanation:
+        """Each byte is a token that the model chose."""
+        data = self.text.encode()
+        trace = Trace(tuple(RoundTrace(0, (), 0, byte) for byte in data), [bytes([byte]) for byte in range(256)])
+        shown = SimpleNamespace(text=self.text, token_ids=list(data), stats=self.stats, trace=trace, logprobs=None)
+        return Explanation(shown)  # type: ignore[arg-type]
 
 
 def first_word(text: str) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
+from fillengine.automata.control import MARK
 from fillengine.automata.fresh import FreshLeaf, fresh_leaf
 from fillengine.automata.leaf import INFINITE, ByteCosts, Costs, EntriesLeaf, LiteralLeaf, leaf_of
 from fillengine.automata.lockstep import LockstepLeaf
@@ -289,7 +290,8 @@ class Machine:
     def _fewest_bytes(self, node: Bytes) -> int:
         """As `_fewest_tokens`, cheaper: every text takes no fewer bytes than tokens, and only finiteness matters."""
         if isinstance(node, Literal):
-            return len(node.text)
+            # A control token that the vocabulary lacks cannot be spelled out.
+            return self._costs.literal(node.text)[0] if MARK in node.text else len(node.text)
         if isinstance(node, Words):
             return len(node.words[0]) if node.words else INFINITE
         return self._fewest_tokens(node)

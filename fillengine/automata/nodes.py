@@ -16,7 +16,7 @@ Nodes compare by identity, so that a node that is reached twice is walked once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
@@ -35,12 +35,14 @@ class Pattern:
     With `low`/`high` also a bound on its characters: leaving a state of `dfa.boundary` by a byte that does
     not lead to an accepting state counts one (see `Dfa.boundary`). `high` None is no upper bound.
     `label` is where the hole comes from (a JSON pointer into the value, say) for people and statistics.
+    `max_tokens` is what may be spent on it before it is closed (None: no bound); the automaton does not see it.
     """
 
     dfa: Dfa
     low: int = 0
     high: int | None = None
     label: str = ""
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,3 +164,30 @@ class Template:
 
     root: Node
     rules: Mapping[str, Node] = field(default_factory=dict)
+
+
+def walk(template: Template) -> Iterator[Node]:
+    """Every node of a template, once."""
+    stack: list[Node | None] = [template.root, *template.rules.values()]
+    seen: set[Node] = set()
+    while stack:
+        node = stack.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        yield node
+        if isinstance(node, Sequence):
+            stack += node.items
+        elif isinstance(node, Choice):
+            stack += node.options
+        elif isinstance(node, Repeat):
+            stack += (node.item, node.separator)
+        elif isinstance(node, Unordered):
+            stack += (entry.rest for entry in node.entries)
+            for other in node.others:
+                stack += (other.key, other.rest)
+            stack += (node.lead, node.comma, node.end, node.empty)
+        elif isinstance(node, Fresh):
+            stack.append(node.base)
+        elif isinstance(node, Except):
+            stack += (node.base, *node.without, *node.rules.values())

@@ -2,8 +2,9 @@
 
     Vocabulary([b"a", b"b", b"ab", None], eos_ids=[3])
 
-A token without text (`None`: special and control tokens, unused ids) is never allowed as text; neither is an
-empty one. End-of-sequence ids are allowed exactly where the text is whole.
+A token without text (`None`: unused ids) is never allowed; neither is an empty one. A control token (see `control`)
+is allowed where a form asks for it by its name, and nowhere as text. End-of-sequence ids are allowed exactly where the
+text is whole.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from fillengine.automata.control import MARK, control, is_control
 from fillengine.automata.leaf import INFINITE
 from fillengine.automata.trie import Trie, TrieNode
 from fillengine.errors import VocabularyError
@@ -35,9 +37,11 @@ class Vocabulary:
             )
         ends = set(self.eos_ids)
         self.tokens: tuple[bytes | None, ...] = tuple(
-            (text or None) if token_id not in ends else None for token_id, text in enumerate(tokens)
+            (text or None) if token_id not in ends and not _is_broken(text) else None
+            for token_id, text in enumerate(tokens)
         )
-        if not any(self.tokens):
+        self._texts = tuple(text for text in self.tokens if text and not is_control(text))
+        if not self._texts:
             raise VocabularyError("no token of the vocabulary has any text; is this the right tokenizer?")
 
     @cached_property
@@ -46,8 +50,8 @@ class Vocabulary:
 
     @cached_property
     def reach(self) -> int:
-        """Bytes of the longest token."""
-        return max(len(text) for text in self.tokens if text)
+        """Bytes of the longest token with text."""
+        return max(map(len, self._texts))
 
     @cached_property
     def num_words(self) -> int:
@@ -69,7 +73,7 @@ class Vocabulary:
         A byte-level or byte-fallback vocabulary has every byte that well-formed UTF-8 can hold; the others
         (0xC0, 0xC1, 0xF5 to 0xFF) are never written, so having them or not makes no difference.
         """
-        single = {text[0] for text in self.tokens if text is not None and len(text) == 1}
+        single = {text[0] for text in self._texts if len(text) == 1}
         never = {0xC0, 0xC1, *range(0xF5, 0x100)}
         return bytes(range(256)) if len(single | never) == 256 else bytes(sorted(single))
 
@@ -93,7 +97,12 @@ class Vocabulary:
     @cached_property
     def _blob(self) -> bytes:
         # 0xFF stands in no token that can be written, so nothing is found across two.
-        return b"\xff".join(text for text in self.tokens if text)
+        return b"\xff".join(self._texts)
+
+
+def _is_broken(text: bytes | None) -> bool:
+    """Whether a token holds the byte that marks control tokens, and is none. No text holds it."""
+    return text is not None and MARK in text and text != control(text[1:-1].decode(errors="replace"))
 
 
 @lru_cache(maxsize=20_000)

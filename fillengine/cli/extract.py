@@ -19,6 +19,7 @@ from fillengine.errors import FillError
 from fillengine.extraction.settings import DEFAULT_GROUNDING, Settings
 
 if TYPE_CHECKING:
+    from fillengine.cli.explained import Explained
     from fillengine.cli.inputs import Inputs
     from fillengine.cli.sink import Sink
     from fillengine.extraction.totals import Totals
@@ -105,6 +106,10 @@ def extract(
         float, typer.Option(min=0.0, metavar="X", help="0 takes the likeliest token each time.")
     ] = 0.0,
     seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random numbers, above temperature 0.")] = 0,
+    explain: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write an HTML page that shows where each token of the answers came from."),
+    ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print statistics on standard error.")] = False,
 ) -> None:
     """Write one value for each document, as JSON Lines, in order.
@@ -113,6 +118,7 @@ def extract(
     or {"document": NAME, "error": TEXT} where a document among several could not be served. NAME is the file as
     given, or FILE:LINE with --field.
     """
+    from fillengine.cli.explained import Explained
     from fillengine.cli.sink import FileSink, StreamSink
     from fillengine.extraction.totals import Totals
 
@@ -128,18 +134,22 @@ def extract(
         max_tokens=max_tokens,
         temperature=temperature,
         seed=seed,
+        logprobs=None if explain is None else 0,
     )
     sink = StreamSink() if output is None else FileSink.open(output, resume=resume)
     totals = Totals()
+    explained = None if explain is None else Explained(explain)
     try:
         with terminable():
-            _run(model, inputs, form, settings, sink, totals)
+            _run(model, inputs, form, settings, sink, totals, explained)
     except KeyboardInterrupt as stop:
         sink.close()
         say(sink.farewell("terminated" if isinstance(stop, Terminated) else "interrupted", inputs.num_documents))
         raise typer.Exit(TERMINATED if isinstance(stop, Terminated) else INTERRUPTED) from None
     finally:
         sink.close()
+        if explained is not None:
+            explained.save()
         if stats:
             show_totals(totals)
     failure = totals.first_failure
@@ -160,7 +170,15 @@ def load_engine(model: str) -> Any:
     return load(model)
 
 
-def _run(model: str, inputs: Inputs, form: Form, settings: Settings, sink: Sink, totals: Totals) -> None:
+def _run(
+    model: str,
+    inputs: Inputs,
+    form: Form,
+    settings: Settings,
+    sink: Sink,
+    totals: Totals,
+    explained: Explained | None,
+) -> None:
     from fillengine.extraction.extract import ExtractionError, extract_rows
 
     sources = sink.without_done(inputs.sources())
@@ -177,5 +195,7 @@ def _run(model: str, inputs: Inputs, form: Form, settings: Settings, sink: Sink,
                 progress.hide()
             sink.write(row)
             totals.add(row.outcome)
+            if explained is not None:
+                explained.add(row)
             totals.elapsed_seconds = time.monotonic() - started
             progress.show(totals)

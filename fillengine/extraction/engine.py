@@ -33,6 +33,7 @@ class Engine(generation.Engine):
         max_tokens: int | None = None,
         temperature: float = 0.0,
         seed: int = 0,
+        logprobs: int | None = None,
     ) -> Iterator[Result | ExtractionError]:
         """What each document says, in the given form: an iterator in the order of the documents.
 
@@ -53,6 +54,7 @@ class Engine(generation.Engine):
             max_tokens=max_tokens,
             temperature=temperature,
             seed=seed,
+            logprobs=logprobs,
         )
 
 

@@ -48,6 +48,7 @@ class Engine(Protocol):
         row_id: int | None,
         fill: Fill,
         source_text: str | None,
+        logprobs: int | None,
     ) -> Request: ...
     def run(self, requests: Iterable[Request], *, batch_size: int) -> Iterator[tuple[int, Result | FillError]]: ...
 
@@ -193,6 +194,7 @@ def request_of(engine: Engine, source: Source, form: Form, settings: Settings, i
         row_id=index,
         fill=settings.fill,
         source_text=source.text,
+        logprobs=settings.logprobs,
     )
     limit = engine.context_length
     if limit is not None and len(request.prompt) > limit:

@@ -28,6 +28,8 @@ class Settings:
     max_tokens     of an answer, which is whole and valid in any case (None: what the model's context leaves,
                    at most 1,024)
     temperature    0 takes the likeliest token each time; seed: of the random numbers above 0
+    logprobs       how many of the likeliest tokens the results name at each place, besides the chosen one
+                   (None: no logprobs)
     """
 
     instructions: str | None = None
@@ -38,3 +40,4 @@ class Settings:
     max_tokens: int | None = None
     temperature: float = 0.0
     seed: int = 0
+    logprobs: int | None = None

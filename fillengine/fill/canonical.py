@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from fillengine.automata.control import MARK, visible
 from fillengine.automata.machine import Machine
 from fillengine.automata.state import State
 from fillengine.fill.tokenizer import Tokenizer
@@ -84,7 +85,7 @@ class Canonical:
         start = _first_character(context)
         data = context[start:] + forced
         data = data[: _last_character(data)]
-        text = data.decode("utf-8", errors="replace")
+        text = visible(data).decode("utf-8", errors="replace")
         token_ids, last_piece = encoder.encode_cut(text)
         ends: list[int] = []
         position = 0
@@ -122,7 +123,8 @@ class Canonical:
         `begin` is where the last piece of `data` begins.
         """
         assert self._encoder is not None
-        if end.is_final:
+        # A control token is cut off from what stands beside it.
+        if end.is_final or data.endswith(MARK):
             return len(data)
         if begin is None:
             return None
@@ -178,7 +180,7 @@ def _last_character(data: bytes) -> int:
     """The length of `data` without a character that is cut off at its end."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
-        if byte < 0x80:
+        if byte < 0x80 or byte == MARK[0]:
             return len(data)
         if byte >= 0xC0:
             width = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4

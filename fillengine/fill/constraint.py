@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fillengine.automata.machine import Machine
 from fillengine.automata.mask import Masks
-from fillengine.automata.nodes import Template
+from fillengine.automata.nodes import Pattern, Template, walk
 from fillengine.fill.canonical import Canonical
 from fillengine.fill.guard import Guard
 from fillengine.fill.tokenizer import read_tokenizer
@@ -29,6 +29,8 @@ class Constraint:
         self.machine = Machine(nodes, self.vocabulary)
         self.masks = Masks(self.machine, self.tokenizer.leaf_masks)
         self.canonical = Canonical(self.machine, self.tokenizer)
+        self.has_limits = any(isinstance(node, Pattern) and node.max_tokens is not None for node in walk(nodes))
+        """Whether some value may take so many tokens and no more."""
 
     def session(self, *, max_tokens: int | None = None, guard: Guard | None = None) -> Session:
         """A new session at the beginning of the text.

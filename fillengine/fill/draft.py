@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from fillengine.automata.control import visible
 from fillengine.fill.canonical import CONTEXT_BYTES
 from fillengine.fill.economics import Ledger, best_length
 from fillengine.fill.session import Session
@@ -172,7 +173,7 @@ class Drafter:
         """The tokens of data[start:] within `data`; None where no token begins at `start`."""
         assert self._encoder is not None
         try:
-            decoded = data.decode()
+            decoded = visible(data).decode()
         except UnicodeDecodeError:
             return None
         found: list[int] = []

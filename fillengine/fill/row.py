@@ -50,6 +50,7 @@ class Round:
     project     indexes into `feed` whose logits are needed, ascending
     masks       the mask of each of them
     positions   the output position (index of the emitted token) that is chosen at each of them
+    num_known   tokens of `feed` in front of the draft; the last `num_asserted` of them were asserted by this round
     draft       feed[num_known:], and the source of each token ("forced": certain if those before it are kept)
     """
 
@@ -59,6 +60,7 @@ class Round:
     positions: list[int]
     num_known: int
     draft: list[Drafted]
+    num_asserted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,21 @@ class Commit:
 
     keep: int
     pending: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTrace:
+    """What one round wrote: tokens that the form determines, then the accepted ones of the draft, then a choice.
+
+    choice      the token that the model chose behind them, the end of the text included; None: none was asked for
+    is_pass     whether a forward pass was made for it: not where the form alone finishes the text
+    """
+
+    num_asserted: int
+    draft: tuple[Drafted, ...]
+    num_accepted: int
+    choice: int | None
+    is_pass: bool = True
 
 
 class Row:
@@ -88,6 +105,8 @@ class Row:
             raise FillError(f'fill is "off", "assert" or "auto", not {fill!r}')
         self.session = session
         self.stats = RowStats()
+        self.trace: list[RoundTrace] = []
+        """The rounds so far."""
         self._fill = fill
         self._ledger = Ledger(curve)
         self._drafter = Drafter(session, (UnstableRest(),) if sources is None else sources, self._ledger)
@@ -123,6 +142,7 @@ class Row:
                 feed += forced
                 self.stats.asserted += len(forced)
         if session.is_finished:
+            self.trace.append(RoundTrace(len(feed) - len(pending), (), 0, None, is_pass=False))
             return None
         num_known = len(feed)
         project, masks, positions = [num_known - 1], [session.mask()], [session.num_tokens]
@@ -143,7 +163,7 @@ class Row:
                 project.append(len(feed) - 1)
                 masks.append(ahead.mask())
                 positions.append(ahead.num_tokens)
-        return Round(feed, project, masks, positions, num_known, draft)
+        return Round(feed, project, masks, positions, num_known, draft, num_known - len(pending))
 
     def commit(self, planned: Round, choices: Sequence[int]) -> Commit:
         """Take the model's masked choice at each projected index of `planned`."""
@@ -159,12 +179,14 @@ class Row:
         keep = planned.num_known + num_accepted
         if planned.draft:
             self._account(planned, num_accepted, position)
-        if session.is_finished:
-            return Commit(keep, [])
-        choice = choices[num_accepted]
-        session.advance(choice)
-        stats.sampled += 1
-        return Commit(keep, [] if session.is_finished else [choice])
+        last = None if session.is_finished else choices[num_accepted]
+        if last is not None:
+            session.advance(last)
+            stats.sampled += 1
+        # What is determined to its end needs no model.
+        is_pass = not session.is_finished or any(mask.single is None for mask in planned.masks)
+        self.trace.append(RoundTrace(planned.num_asserted, tuple(planned.draft), num_accepted, last, is_pass))
+        return Commit(keep, [] if session.is_finished or last is None else [last])
 
     def _account(self, planned: Round, num_accepted: int, position: int) -> None:
         """Book what became of a draft: by source, and what its source won or lost by it."""

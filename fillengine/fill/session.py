@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fillengine.automata.control import visible
 from fillengine.automata.mask import Mask
 from fillengine.automata.nodes import Pattern, Repeat, Unordered
 from fillengine.automata.state import Frame, State
@@ -76,13 +77,18 @@ class Session:
 
     @property
     def data(self) -> bytes:
-        """The text so far, as bytes: it may end inside a character."""
+        """The text so far, as bytes: it may end inside a character, and control tokens are marked (see `control`)."""
         return bytes(self._data)
 
     @property
     def text(self) -> str:
         """The text so far, without a character that is not whole yet."""
-        return codecs.getincrementaldecoder("utf-8")(errors="replace").decode(bytes(self._data))
+        return codecs.getincrementaldecoder("utf-8")(errors="replace").decode(visible(bytes(self._data)))
+
+    @property
+    def raw(self) -> str:
+        """The text so far as a form reads it: decoded with "surrogateescape", which keeps the marks."""
+        return self._data.decode("utf-8", "surrogateescape")
 
     @property
     def remaining(self) -> int | None:
@@ -204,8 +210,7 @@ class Session:
 
     def _enter_holes(self) -> None:
         """Keep book of the open values, and let the guard look at them."""
-        guard = self._guard
-        if guard is None:
+        if self._guard is None and not self._constraint.has_limits:
             return
         open_holes = _open_holes(self._state)
         before = {hole: (offset, tokens) for hole, offset, tokens in self._holes}
@@ -214,14 +219,19 @@ class Session:
         if self._closing is not None and self._closing not in open_holes:
             self._closing = None
         if self._closing is None:
-            self._guard_holes(guard)
+            self._guard_holes()
         if self._closing is not None and self._state.is_accepting:
             # The value that is to be closed is the whole text, and the text is whole.
             self._ended = True
 
-    def _guard_holes(self, guard: Guard) -> None:
+    def _guard_holes(self) -> None:
+        guard = self._guard
         for hole, offset, tokens in self._holes:
-            reason = guard.reason(bytes(self._data[offset:]), len(self._token_ids) - tokens, self._max_tokens)
+            num_tokens = len(self._token_ids) - tokens
+            limit = hole[0].max_tokens if isinstance(hole[0], Pattern) else None
+            reason = None if limit is None or num_tokens < limit else "tokens"
+            if reason is None and guard is not None:
+                reason = guard.reason(bytes(self._data[offset:]), num_tokens, self._max_tokens)
             if reason is not None:
                 self._closing = hole
                 self.closed += (f"{hole[0].label or '/'}: {reason}",)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
+from fillengine.automata.control import control
 from fillengine.automata.leaf_mask import LeafMasks
 from fillengine.automata.vocabulary import Vocabulary
 from fillengine.errors import VocabularyError
@@ -161,13 +162,12 @@ def _from_fast(inner: Any, eos_ids: Iterable[int]) -> Tokenizer:
     vocab: dict[str, int] = inner.get_vocab(with_added_tokens=True)
     size = max(vocab.values()) + 1
     # An added token is control, whether or not it is marked special: the encoder takes it out of running text,
-    # so a text that spells it out would not come back as it was written.
+    # so a text that spells it out would not come back as it was written. Forms ask for it by its name.
     added = {token["id"] for token in described.get("added_tokens", [])}
     text_of = _text_of(described)
     tokens: list[bytes | None] = [None] * size
     for token, token_id in vocab.items():
-        if token_id not in added:
-            tokens[token_id] = text_of(token)
+        tokens[token_id] = control(token) if token_id in added else text_of(token)
     known_ends = {token_id for token_id in eos_ids if token_id < size}
     return Tokenizer(Vocabulary(tokens, eos_ids=known_ends), FastEncoder(inner))
 

@@ -27,6 +27,7 @@ from fillengine.generation.request import Request as Request
 from fillengine.generation.result import Result, RunStats
 from fillengine.generation.sampling import Sampling
 from fillengine.generation.scheduler import Scheduler
+from fillengine.generation.stream import Stream
 from fillengine.generation.trunk import split
 
 if TYPE_CHECKING:
@@ -99,18 +100,10 @@ class Engine:
             raise outcome
         return outcome
 
-    def stream(self, prompt: str | Messages, form: Any, **options: Any) -> Iterator[str]:
-        """Write one text and yield it in pieces as they come. See `generate`, which takes and raises the same."""
-        pieces: list[str] = []
+    def stream(self, prompt: str | Messages, form: Any, **options: Any) -> Stream:
+        """Write one text in pieces as they come. See `generate`, which takes and raises the same."""
         scheduler = self.scheduler(max_rows=1, round_tokens=ROUND_TOKENS)
-        job = Job.of(self.request(prompt, form, **{"on_text": pieces.append, **options}), 0)
-        scheduler.submit(job)
-        while job.outcome is None:
-            scheduler.step()
-            yield from pieces
-            pieces.clear()
-        if isinstance(job.outcome, FillError):
-            raise job.outcome
+        return Stream(scheduler, Job.of(self.request(prompt, form, **options), 0))
 
     def request(
         self,
@@ -139,11 +132,10 @@ class Engine:
         logprobs: how many of the likeliest tokens to name at each place, besides the chosen one (None: no
         logprobs); logprobs_of_determined: of tokens that the form determines, too. Others: see `Request`.
         """
-        from fillengine.templates import Form, compile
-
+        compiled = self.compile(form)
         return Request(
-            prompt=self.encode(prompt),
-            form=form if isinstance(form, Form) else compile(form),
+            prompt=self.encode(prompt, compiled),
+            form=compiled,
             sampling=Sampling(temperature, top_p, top_k, min_p),
             seed=seed,
             row_id=row_id,
@@ -158,12 +150,27 @@ class Engine:
             on_text=on_text,
         )
 
-    def encode(self, prompt: str | Messages) -> list[int]:
-        """Token ids of a prompt. A str is used as it is, behind the tokenizer's beginning token, if any."""
+    def compile(self, form: Any) -> Form:
+        """A form for this model: tools are written as its chat template has it. Else as `fillengine.compile`."""
+        from fillengine.templates import Form, compile
+        from fillengine.templates.chat import ChatForm
+
+        if isinstance(form, Form):
+            return form
+        return compile(form.bound(self.loaded.tokenizer) if isinstance(form, ChatForm) else form)
+
+    def encode(self, prompt: str | Messages, form: Form | None = None) -> list[int]:
+        """Token ids of a prompt. A str is used as it is, behind the tokenizer's beginning token, if any.
+
+        form: what is to be written. Where it is one of tools, messages are put with these.
+        """
         tokenizer = self.loaded.tokenizer
         if isinstance(prompt, str):
             begins = tokenizer.bos_token is not None and prompt.startswith(tokenizer.bos_token)
             return list(tokenizer.encode(prompt, add_special_tokens=not begins))
+        put = getattr(form, "prompt", None)
+        if put is not None:
+            return list(tokenizer.encode(put(list(prompt)), add_special_tokens=False))
         if not getattr(tokenizer, "has_chat_template", True):
             raise ModelError(
                 f"{self.loaded.name} has no chat template, so messages cannot be written for it; "

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fillengine.errors import FillError, Stopped
+from fillengine.generation.progress import shown
 from fillengine.generation.request import Request
 from fillengine.generation.result import Result, Stats
 from fillengine.generation.rounds import BatchRow
@@ -17,20 +18,24 @@ if TYPE_CHECKING:
     from fillengine.fill import Row
 
 
+def _decoder() -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder("utf-8")("surrogateescape")
+
+
 @dataclass(slots=True, eq=False)
 class Job:
     """A request on its way. Times are of `time.perf_counter`, and None before they have come.
 
     is_cancelled    may be set at any time, by any thread: the job ends with the next turn
     deadline        ends it likewise
-    on_text         gets each new piece of the text
+    on_raw          gets each new piece of the text, control tokens marked (`Result.raw`)
     """
 
     request: Request
     row_id: int
     submitted: float
     deadline: float | None = None
-    on_text: Callable[[str], object] | None = None
+    on_raw: Callable[[str], object] | None = None
     is_cancelled: bool = False
     planner: Row | None = None
     row: BatchRow | None = None
@@ -40,7 +45,7 @@ class Job:
     outcome: Result | FillError | None = None
     stats: Stats | None = None
     _num_told: int = 0
-    _decoder: codecs.IncrementalDecoder = field(default_factory=codecs.getincrementaldecoder("utf-8"))
+    _decoder: codecs.IncrementalDecoder = field(default_factory=_decoder)
 
     @classmethod
     def of(cls, request: Request, row_id: int, *, deadline: float | None = None) -> Job:
@@ -49,7 +54,7 @@ class Job:
         deadlines = [deadline, None if request.time_limit is None else now + request.time_limit]
         own_id = row_id if request.row_id is None else request.row_id
         first = min((each for each in deadlines if each is not None), default=None)
-        return cls(request, own_id, now, first, request.on_text)
+        return cls(request, own_id, now, first, as_raw_listener(request.on_text))
 
     @property
     def max_tokens(self) -> int:
@@ -60,13 +65,18 @@ class Job:
 
     def tell(self) -> None:
         """Hand over the text that is new."""
-        if self.on_text is None or self.planner is None:
+        if self.on_raw is None or self.planner is None:
             return
         data = self.planner.session.data
         piece = self._decoder.decode(data[self._num_told :])
         self._num_told = len(data)
         if piece:
-            self.on_text(piece)
+            self.on_raw(piece)
+
+
+def as_raw_listener(on_text: Callable[[str], object] | None) -> Callable[[str], object] | None:
+    """A listener of raw pieces that hands them on as they are shown."""
+    return None if on_text is None else lambda raw: on_text(shown(raw))
 
 
 def told(job: Job) -> Exception | None:

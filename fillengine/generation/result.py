@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from fillengine.fill.row import RoundTrace
+    from fillengine.generation.explanation import Explanation
+    from fillengine.templates import Call, Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +129,24 @@ class RunStats:
         self.accepted_by.update(stats.accepted_by)
 
 
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """How a text came about: `rounds` in their order, and what each token id of the vocabulary writes (bytes)."""
+
+    rounds: tuple[RoundTrace, ...]
+    tokens: Sequence[bytes | None]
+
+
 @dataclass(frozen=True)
 class Result:
     """A finished text in its form.
 
-    text            what was written
+    text            what was written, control tokens by their names
     token_ids       its tokens, without an end of sequence
     finish_reason   "stop", or "length" where the token budget ended a text that could have gone on
-    parse           how `value` is read from `text`
+    form            what it was to be; `value`, `calls` and `thinking` are read by it
+    raw             the text with control tokens marked (see `automata.control`), as the form reads it
+    trace           how it came about; `explain` shows it
     logprobs        one for each token where the request asked for them, else None. A token that the form
                     determines has None, unless the request asked for those too.
     """
@@ -140,10 +155,28 @@ class Result:
     token_ids: list[int]
     finish_reason: Literal["stop", "length"]
     stats: Stats
-    parse: Callable[[str], Any] = field(repr=False)
+    form: Form = field(repr=False)
+    raw: str = field(repr=False)
+    trace: Trace = field(repr=False)
     logprobs: Sequence[TokenLogprob | None] | None = None
 
     @cached_property
     def value(self) -> Any:
-        """The text as an object: of the pydantic model where the form is one."""
-        return self.parse(self.text)
+        """The text as an object: of the pydantic model where the form is one, a `ToolAnswer` of `Tools`."""
+        return self.form.parse(self.raw)
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The calls of a form of tools, in their order; none of another form."""
+        return getattr(self.value, "calls", ())
+
+    def explain(self) -> Explanation:
+        """Where each token came from, and what that saved: to print, or as a page."""
+        from fillengine.generation.explanation import Explanation
+
+        return Explanation(self)
+
+    @property
+    def thinking(self) -> str | None:
+        """What was thought before the answer; None where the form leaves no room for it."""
+        return None if self.form.thoughts is None else self.form.thoughts(self.raw)

@@ -19,7 +19,7 @@ from fillengine.generation.job import Job, as_fill_error, stats_of, stopped_erro
 from fillengine.generation.memory import Footprint
 from fillengine.generation.prompts import PromptReader, Reading
 from fillengine.generation.request import Request
-from fillengine.generation.result import Result, RunStats
+from fillengine.generation.result import Result, RunStats, Trace
 from fillengine.generation.rounds import Batch, BatchRow
 
 if TYPE_CHECKING:
@@ -304,7 +304,9 @@ class Scheduler:
                 token_ids=row.planner.token_ids,
                 finish_reason=row.planner.finish_reason,
                 stats=job.stats,
-                parse=job.request.form.parse,
+                form=job.request.form,
+                raw=row.planner.session.raw,
+                trace=Trace(tuple(row.planner.trace), row.planner.session.constraint.vocabulary.tokens),
                 logprobs=None if row.watched is None else row.logprobs,
             )
         # A ticket may be kept for long; these hold caches and texts.

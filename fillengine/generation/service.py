@@ -6,8 +6,9 @@ with Service(engine, max_rows=8) as service:
         …
     result = ticket.result()        # or what went wrong, raised
 
-    async for piece in service.stream(request):
-        …
+    stream = service.stream(request)
+    async for piece in stream:
+        stream.partial              # the value so far; a ticket has it too
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import atexit
 import contextlib
 import queue
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from types import TracebackType
@@ -27,8 +28,10 @@ import mlx.core as mx
 
 from fillengine.errors import FillError
 from fillengine.generation.job import Job
+from fillengine.generation.progress import Progress
 from fillengine.generation.request import Request
 from fillengine.generation.result import Result, RunStats
+from fillengine.generation.stream import both
 
 if TYPE_CHECKING:
     from fillengine.generation.engine import Engine
@@ -37,10 +40,11 @@ if TYPE_CHECKING:
 ROUND_TOKENS = 512
 
 
-class Ticket:
-    """A request that was handed in. All methods may be called by any thread."""
+class Ticket(Progress):
+    """A request that was handed in. All methods may be called by any thread; one thread iterates."""
 
     def __init__(self, job: Job) -> None:
+        super().__init__(job.request.form)
         self._job = job
         self._future: Future[Result] = Future()
         # So that nobody but `cancel` can end it.
@@ -65,9 +69,60 @@ class Ticket:
     def __iter__(self) -> Iterator[str]:
         """The text in pieces as they come, each once. Raises at its end what went wrong."""
         while (piece := self._pieces.get()) is not None:
-            yield piece
+            yield self._take(piece)
         self._pieces.put(None)  # for whoever iterates again
         self.result()
+
+
+class AsyncStream(Progress, AsyncIterator[str]):
+    """The text in pieces, for the asyncio loop that iterates. It is handed in with the first step."""
+
+    def __init__(self, service: Service, request: Request) -> None:
+        super().__init__(request.form)
+        self._ticket: Ticket | None = None
+        self._service = service
+        self._job = Job.of(request, 0)
+        self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
+
+    async def __anext__(self) -> str:
+        if self._ticket is None:
+            self._ticket = self._handed_in()
+        try:
+            piece = await self._pieces.get()
+        except asyncio.CancelledError:
+            self._ticket.cancel()
+            raise
+        if piece is None:
+            self._pieces.put_nowait(None)  # for whoever iterates again
+            self._ticket.result()
+            raise StopAsyncIteration
+        return self._take(piece)
+
+    async def aclose(self) -> None:
+        """End the text, if it is not whole."""
+        if self._ticket is not None:
+            self._ticket.cancel()
+
+    def __del__(self) -> None:
+        if self._ticket is not None:
+            self._ticket.cancel()
+
+    def _handed_in(self) -> Ticket:
+        loop = asyncio.get_running_loop()
+        pieces = self._pieces
+
+        def hand_over(piece: str | None) -> None:
+            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+        def end(_: Future[Result]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
+                hand_over(None)
+
+        ticket = Ticket(self._job)
+        self._job.on_raw = both(hand_over, self._job.on_raw)
+        ticket._future.add_done_callback(end)
+        self._service._hand_in(ticket)
+        return ticket
 
 
 class Service:
@@ -120,7 +175,7 @@ class Service:
         """
         job = Job.of(request, 0)
         ticket = Ticket(job)
-        job.on_text = _both(ticket._pieces.put, request.on_text)
+        job.on_raw = both(ticket._pieces.put, job.on_raw)
         self._hand_in(ticket)
         return ticket
 
@@ -133,29 +188,9 @@ class Service:
         finally:
             ticket.cancel()
 
-    async def stream(self, request: Request) -> AsyncIterator[str]:
+    def stream(self, request: Request) -> AsyncStream:
         """The text in pieces. Raises at its end what went wrong; where it is left early, the text is cancelled."""
-        loop = asyncio.get_running_loop()
-        pieces: asyncio.Queue[str | None] = asyncio.Queue()
-
-        def hand_over(piece: str | None) -> None:
-            loop.call_soon_threadsafe(pieces.put_nowait, piece)
-
-        def end(_: Future[Result]) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens
-                hand_over(None)
-
-        job = Job.of(request, 0)
-        ticket = Ticket(job)
-        job.on_text = _both(hand_over, request.on_text)
-        ticket._future.add_done_callback(end)
-        self._hand_in(ticket)
-        try:
-            while (piece := await pieces.get()) is not None:
-                yield piece
-            ticket.result()
-        finally:
-            ticket.cancel()
+        return AsyncStream(self, request)
 
     def close(self, *, cancel: bool = False) -> None:
         """Take no more requests, finish (or `cancel`) those that are open, and end the thread."""
@@ -238,14 +273,3 @@ def _settle(ticket: Ticket) -> None:
     else:
         ticket._future.set_exception(outcome)
     ticket._pieces.put(None)
-
-
-def _both(first: Callable[[str], object], second: Callable[[str], object] | None) -> Callable[[str], object]:
-    if second is None:
-        return first
-
-    def call(piece: str) -> None:
-        first(piece)
-        second(piece)
-
-    return call

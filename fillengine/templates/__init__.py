@@ -24,8 +24,13 @@ from fillengine.templates.scalars import FormWarning
 from fillengine.templates.style import STYLES, Style
 from fillengine.templates.template_form import Template
 from fillengine.templates.text_form import TextForm
+from fillengine.templates.thinking import Thinking
+from fillengine.templates.tools import Call, ToolAnswer, Tools
 
-__all__ = ["Choice", "Form", "FormWarning", "Grammar", "Many", "Regex", "Template", "TextForm", "Verbatim", "compile"]
+__all__ = [
+    "Call", "Choice", "Form", "FormWarning", "Grammar", "Many", "Regex", "Template", "TextForm", "Thinking",
+    "ToolAnswer", "Tools", "Verbatim", "compile",
+]  # fmt: skip
 
 Order = Literal["declared", "any"]
 Additional = Literal["closed", "schema"]

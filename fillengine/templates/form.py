@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ from jsonschema.exceptions import FormatError
 
 from fillengine.automata.nodes import Template
 from fillengine.templates.holes import Fill, Ground
+from fillengine.templates.json_places import Place, json_places
 from fillengine.templates.outline import Outline
 from fillengine.templates.string_forms import compiled, is_string_form
 
@@ -38,6 +39,14 @@ class _Formats(jsonschema.FormatChecker):
                 raise FormatError(str(error), cause=error) from error
 
 
+def _json_places(text: str) -> list[Place]:
+    """Where the values of a JSON text stand; of one that is no JSON, the whole."""
+    try:
+        return json_places(text)[0]
+    except ValueError:
+        return [Place("", 0, len(text))]
+
+
 @dataclass(frozen=True, eq=False)
 class Form:
     """What `compile` gives.
@@ -49,6 +58,9 @@ class Form:
     read:      the value of a text
     hold:      the template held to a document, None for a form that no document narrows
     is_open:   where the text ends is seen from what follows only: it is read as short as can be
+    places:    where values stand in a text
+    prompt:    the text of the prompt for messages, where the form has a say in it (its tools); None otherwise
+    thoughts:  what was thought before the value, in a text; None for a form that leaves no room for it
     """
 
     template: Template
@@ -58,6 +70,9 @@ class Form:
     read: Callable[[str], Any] = field(default=json.loads, repr=False)
     hold: Callable[[Ground], Template] | None = field(default=None, repr=False)
     is_open: bool = field(default=False, repr=False)
+    places: Callable[[str], list[Place]] = field(default=_json_places, repr=False)
+    prompt: Callable[[Sequence[Mapping[str, Any]]], str] | None = field(default=None, repr=False)
+    thoughts: Callable[[str], str] | None = field(default=None, repr=False)
 
     @property
     def title(self) -> str:

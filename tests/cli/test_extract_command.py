@@ -49,6 +49,19 @@ class TestRows:
         result = line.extract(line.write("a.txt", "Größe"))
         assert result.stdout_bytes == '{"document": "a.txt", "value": {"word": "Größe"}}\n'.encode()
 
+    def test_a_page_explains_the_answers(self, line):
+        names = [line.write(f"{name}.txt", name.upper()) for name in "ab"]
+        assert line.extract(*names, "--explain", "page.html").exit_code == 0
+        page = line.read("page.html")
+        assert [name in page for name in names] == [True, True]
+        assert "3 forward passes" in page
+
+    def test_a_page_that_cannot_be_written_is_said_before_the_run(self, line):
+        result = line.extract(line.write("a.txt", "A"), "--explain", "no/page.html")
+        assert result.exit_code == 2
+        assert "no/page.html: cannot be written" in result.stderr
+        assert line.engine.requests == []
+
     def test_output_goes_to_the_file_and_standard_output_stays_empty(self, line):
         result = line.extract(line.write("a.txt", "A"), "--output", "out.jsonl")
         assert (result.exit_code, result.stdout) == (0, "")

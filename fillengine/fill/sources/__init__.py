@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fillengine.fill.sources.begun import Begun
 from fillengine.fill.sources.constants import Constants, defaults
 from fillengine.fill.sources.cursor import Cursor, Hole, Value
 from fillengine.fill.sources.echo import Echo
@@ -13,7 +14,7 @@ from fillengine.fill.sources.prediction import Prediction
 from fillengine.fill.sources.rest import UnstableRest
 
 __all__ = [
-    "INSIDE", "Constants", "Cursor", "Echo", "Guess", "Hole", "OwnOutput", "Part", "Prediction", "Source",
+    "INSIDE", "Begun", "Constants", "Cursor", "Echo", "Guess", "Hole", "OwnOutput", "Part", "Prediction", "Source",
     "UnstableRest", "Value", "defaults", "usual_sources",
 ]  # fmt: skip
 
@@ -27,7 +28,7 @@ def usual_sources(
     prediction    the text that the caller expects
     schema        a JSON Schema, whose defaults are proposed
     """
-    sources: list[Source] = [UnstableRest()]
+    sources: list[Source] = [UnstableRest(), Begun()]
     if prediction:
         sources.append(Prediction(prediction))
     sources.append(OwnOutput())

@@ -1,0 +1,1 @@
+"""How an explanation is shown: on the terminal, and as a page."""
