@@ -10,6 +10,7 @@ live, with the bytes that they are away from an end.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -92,7 +93,7 @@ class Rows:
 class LockstepLeaf:
     """What `base` accepts and none of `others`."""
 
-    __slots__ = ("__weakref__", "_costs", "_next", "base", "others", "reach", "rows", "start")
+    __slots__ = ("__weakref__", "_bytes", "_costs", "_next", "base", "others", "reach", "rows", "start")
 
     def __init__(self, base: Machine, others: tuple[Machine, ...], reach: int) -> None:
         # Counters are cut where a search cannot use them up either.
@@ -100,6 +101,7 @@ class LockstepLeaf:
         self.base = base
         self.others = others
         self._costs: dict[LockstepState, int] = {}
+        self._bytes: dict[Hashable, list[int]] = {}
         self._next: dict[LockstepState, dict[int, LockstepState | None]] = {}
         self.rows = Rows()
         first = LockstepState(base.start, tuple(machine.start for machine in others))
@@ -234,10 +236,24 @@ class LockstepLeaf:
 
     def _representatives(self, q: LockstepState) -> list[int]:
         """One byte of each class that no machine tells apart at this place."""
-        classes = self._classes(q)
-        options = np.frombuffer(q.base.next_bytes(), dtype=np.uint8)
-        _, firsts = np.unique(classes[options], return_index=True)
-        found: list[int] = options[np.sort(firsts)].tolist()
+        nameless = self.nameless(q)
+        # What follows the leaves does not matter.
+        place = tuple(
+            [
+                (spot, p)
+                for state in (nameless.base, *nameless.others)
+                if state is not None
+                for spot, p, _ in state.configurations
+            ]
+        )
+        found = self._bytes.get(place)
+        if found is None:
+            classes = self._classes(q)
+            options = np.frombuffer(q.base.next_bytes(), dtype=np.uint8)
+            _, firsts = np.unique(classes[options], return_index=True)
+            if len(self._bytes) >= MAX_ROWS:
+                self._bytes.clear()
+            found = self._bytes[place] = options[np.sort(firsts)].tolist()
         return found
 
     def _classes(self, q: LockstepState) -> np.ndarray:
