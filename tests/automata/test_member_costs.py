@@ -46,7 +46,7 @@ def test_what_is_left_is_the_cheapest_way_to_the_end(
     written = data.draw(st.sets(st.sampled_from(range(len(entries))))) if entries else set()
     bits = sum(1 << index for index in written)
     members = Members(num_others, is_due=is_due)
-    found = MemberCosts(node, costs, other, [], COMMA, END)
+    found = MemberCosts(node, costs, [other], [], COMMA, END)
     assert found.left(bits, members) == plainly(costs, node, other, written, members)
     indexes = [index for index in range(len(entries)) if index not in written]
     assert found.left_behind(bits, members, indexes) == [
