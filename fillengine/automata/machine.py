@@ -67,7 +67,7 @@ class Machine:
         else:
             self._finite = self._token_costs()
         if self._finite.of(template.root) >= INFINITE:
-            raise UnsatisfiableForm("no text fits this form", keyword="")
+            raise UnsatisfiableForm("no text fits this form, or none of fewer than 10**12 bytes", keyword="")
         self.start: State = self._close([(template.root, None)], [])
 
     def step(self, state: State, byte: int) -> State | None:

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 import fillengine
 from fillengine.bench.app import app as bench
-from fillengine.cli import doctor, extract, grammars, inspect, models
+from fillengine.cli import check, doctor, extract, grammars, inspect, models
 from fillengine.cli.exits import BAD_INPUT, DONE, OWN_FAULT
 from fillengine.cli.render import say
 from fillengine.errors import FillError
@@ -65,6 +65,7 @@ app.command("extract")(extract.extract)
 app.command("inspect")(inspect.inspect)
 app.add_typer(grammars.app, name="grammars")
 app.add_typer(models.app, name="models")
+app.command("check")(check.check)
 app.command("doctor")(doctor.doctor)
 app.add_typer(bench, name="bench")
 

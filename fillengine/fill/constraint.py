@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 from fillengine.automata.machine import Machine
 from fillengine.automata.mask import Masks
 from fillengine.automata.nodes import Pattern, Template, walk
+from fillengine.automata.state import State
+from fillengine.automata.vocabulary import Vocabulary
+from fillengine.errors import UnsatisfiableForm, VocabularyError
 from fillengine.fill.canonical import Canonical
 from fillengine.fill.guard import Guard
 from fillengine.fill.tokenizer import read_tokenizer
@@ -19,14 +22,18 @@ class Constraint:
     """`template` is an automata Template or anything that carries one as `.template` (what `fe.compile` gives).
 
     `tokenizer` is an mlx-lm TokenizerWrapper, a Hugging Face fast tokenizer or a model folder.
-    Raises UnsatisfiableForm where no text fits the template, VocabularyError where the tokenizer cannot be read.
+    Raises UnsatisfiableForm where no text fits the template, VocabularyError where the tokenizer cannot be read, or
+    cannot write any text of the template.
     """
 
     def __init__(self, template: Any, tokenizer: Any) -> None:
         nodes = template if isinstance(template, Template) else template.template
         self.tokenizer = read_tokenizer(tokenizer)
         self.vocabulary = self.tokenizer.vocabulary
-        self.machine = Machine(nodes, self.vocabulary)
+        try:
+            self.machine = Machine(nodes, self.vocabulary)
+        except UnsatisfiableForm:
+            raise _unwritable(Machine(nodes), self.vocabulary) from None
         self.masks = Masks(self.machine, self.tokenizer.leaf_masks)
         self.canonical = Canonical(self.machine, self.tokenizer)
         self.has_limits = any(isinstance(node, Pattern) and node.max_tokens is not None for node in walk(nodes))
@@ -50,3 +57,32 @@ class Constraint:
     def accepts(self, text: str) -> bool:
         """Whether `text` is a whole text of the form."""
         return self.machine.accepts(text.encode())
+
+
+def _unwritable(machine: Machine, vocabulary: Vocabulary) -> VocabularyError:
+    """Why a vocabulary cannot write a form that has texts: the first byte of its shortest text without a token."""
+    state, text = machine.start, bytearray()
+    while not state.is_accepting and (byte := _nearest(machine, state)) in vocabulary.alphabet:
+        text.append(byte)
+        following = machine.step(state, byte)
+        assert following is not None
+        state = following
+    what = (
+        f"its shortest text goes on with the byte 0x{byte:02x} behind {bytes(text[-40:])!r}, which no token is"
+        if not state.is_accepting
+        else f"not even {bytes(text[:40])!r}"
+    )
+    return VocabularyError(
+        f"the tokenizer cannot write any text of this form: {what}; use another tokenizer, or a form without it"
+    )
+
+
+def _nearest(machine: Machine, state: State) -> int:
+    """The byte that brings the end nearest."""
+
+    def left(byte: int) -> int:
+        after = machine.step(state, byte)
+        assert after is not None
+        return machine.cost(after)
+
+    return min(state.next_bytes(), key=left)

@@ -41,6 +41,15 @@ class Tokenizer:
         self.stable_pieces: dict[tuple[str, bytes], bool] = {}
         """Whether a piece of text stays a piece of its own before each of these bytes (see fill.canonical)."""
 
+    def within(self, num_logits: int) -> Tokenizer:
+        """The tokenizer as a model with so many logits can use it: tokens beyond them have no text."""
+        vocabulary = self.vocabulary
+        if vocabulary.size <= num_logits:
+            return self
+        tokens = [text if token_id < num_logits else None for token_id, text in enumerate(vocabulary.tokens)]
+        ends = [token_id for token_id in vocabulary.eos_ids if token_id < num_logits]
+        return Tokenizer(Vocabulary(tokens, eos_ids=ends), self.encoder)
+
 
 class FastEncoder:
     """The encoder of a `tokenizers.Tokenizer`."""

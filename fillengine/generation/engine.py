@@ -65,7 +65,6 @@ class Engine:
         Raises ModelError where the storage does not suit the model, VocabularyError for the tokenizer.
         """
         self.loaded = loaded
-        self.tokenizer = read_tokenizer(loaded.tokenizer)
         self.context_length = loaded.context_length
         self.memory_limit = memory_limit
         storage = Storage(kv_bits, kv_group_size, quantized_kv_start)
@@ -73,6 +72,7 @@ class Engine:
             loaded.model, 1, shapes or Shapes.of_device(), storage=storage, append_chunk=append_chunk
         )
         self._model = split(loaded.model)
+        self.tokenizer = read_tokenizer(loaded.tokenizer).within(self._model.num_logits)
         self._chooser = Chooser(self._model)
         self._reader = PromptReader(self._model, cache)
         self._footprint = Footprint(self._model, cache)
@@ -176,7 +176,13 @@ class Engine:
                 f"{self.loaded.name} has no chat template, so messages cannot be written for it; "
                 "give the prompt as text"
             )
-        ids = tokenizer.apply_chat_template(list(prompt), add_generation_prompt=True, return_dict=False)
+        try:
+            ids = tokenizer.apply_chat_template(list(prompt), add_generation_prompt=True, return_dict=False)
+        except Exception as error:  # a template is a program, and may raise anything
+            raise ModelError(
+                f"the chat template of {self.loaded.name} fails on these messages ({type(error).__name__}: {error}); "
+                "give the prompt as text, or messages that the template takes"
+            ) from error
         return list(ids)
 
     def run(

@@ -24,6 +24,9 @@ ALTERNATIVES_LIMIT = 4096
 _TAKEN_APART_LIMIT = 64
 _RIVALS_LIMIT = 4
 
+TRIES_LIMIT = 8 * ALTERNATIVES_LIMIT
+"""Past this many drafts of one value a schema is refused, also where most of them come to nothing."""
+
 Flat = Conjunction
 Open = frozenset[Schema]
 
@@ -81,6 +84,7 @@ class Alternatives:
         self.is_empty: Callable[[Conjunction], bool] = lambda _: False
         self._known: dict[Conjunction, tuple[Flat, ...]] = {}
         self._loose: dict[Conjunction, tuple[Flat, ...]] = {}
+        self._known_tags: dict[Conjunction, _Tags] = {}
         self._derived: dict[tuple[Schema, str], Schema] = {}
 
     def of(self, conjunction: Conjunction) -> tuple[Flat, ...]:
@@ -225,9 +229,10 @@ class Alternatives:
 
     def _distribute(self, draft: _Draft, *, is_loose: bool) -> Iterator[Flat]:
         """All choices of one branch from each group, exclusive groups last (their base is known then)."""
-        work, num_found = [draft], 0
+        work, num_found, num_tried = [draft], 0, 0
         while work:
             draft = work.pop()
+            num_tried += 1
             if not draft.atoms:
                 continue
             if not draft.groups:
@@ -237,7 +242,8 @@ class Alternatives:
             index = next((i for i, group in enumerate(draft.groups) if not group.is_exclusive), 0)
             group = draft.groups[index]
             others = draft.groups[:index] + draft.groups[index + 1 :]
-            if num_found + len(work) + len(group.branches) > ALTERNATIVES_LIMIT:
+            too_many = num_found + len(work) + len(group.branches) > ALTERNATIVES_LIMIT
+            if too_many or num_tried > TRIES_LIMIT:
                 raise UnsupportedForm(
                     f"the branches combine in more than {ALTERNATIVES_LIMIT} ways",
                     keyword=group.keyword,
@@ -288,6 +294,12 @@ class Alternatives:
 
     def _tags(self, branch: Conjunction) -> _Tags:
         """What tells a branch apart at a glance."""
+        found = self._known_tags.get(branch)
+        if found is None:
+            found = self._known_tags[branch] = self._find_tags(branch)
+        return found
+
+    def _find_tags(self, branch: Conjunction) -> _Tags:
         try:
             flats = self.loose(branch)
         except UnsupportedForm:

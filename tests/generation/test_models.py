@@ -1,6 +1,8 @@
 """Finding and loading models: what a loaded model is, and what each mistake is answered with."""
 
 import json
+import os
+import pickle
 
 import huggingface_hub
 import mlx.core as mx
@@ -227,6 +229,29 @@ def test_a_model_that_wants_to_run_its_own_code_is_refused(folder):
     (folder / "model.py").write_text("raise SystemExit")
     with pytest.raises(ModelError, match=r"own code \(model\.py\)"):
         models.load_model(folder)
+
+
+def test_of_a_folder_only_safetensors_and_json_are_read_and_none_of_its_code_is_run(folder, tmp_path):
+    """A pickle runs what it likes when it is read, and so does Python that a configuration names."""
+    marker = tmp_path / "run"
+
+    class Pickled:
+        def __reduce__(self):
+            return (os.mkdir, (str(marker),))
+
+    for name in ("pytorch_model.bin", "model.pt", "model.npz"):
+        (folder / name).write_bytes(pickle.dumps(Pickled()))
+    for name in ("modeling_tiny.py", "tokenization_tiny.py", "conftest.py", "__init__.py"):
+        (folder / name).write_text(f"import os; os.mkdir({str(marker)!r})")
+    for name in ("config.json", "tokenizer_config.json"):
+        content = json.loads((folder / name).read_text())
+        content["auto_map"] = {
+            "AutoModelForCausalLM": "modeling_tiny.Model",
+            "AutoTokenizer": ["tokenization_tiny.Tokenizer", "tokenization_tiny.Tokenizer"],
+        }
+        write(folder / name, content)
+    assert models.load_model(folder).context_length == 512
+    assert not marker.exists()
 
 
 def test_a_hub_name_without_network_says_so(monkeypatch):

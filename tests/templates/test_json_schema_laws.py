@@ -16,64 +16,10 @@ from json_schema_tools import random_text
 from fillengine.automata.machine import Machine
 from fillengine.errors import UnsatisfiableForm, UnsupportedForm
 from fillengine.templates import compile
+from fillengine.testing.hostile_schema import NAMES, SCALARS, any_schemas
 
-NAMES = ("a", "b", "kind", 'q"\\é')
-SCALARS = st.sampled_from([None, True, False, 0, 1, -3, 2.5, "", "x", "kind", "é\n"])
-SMALL = st.integers(0, 3)
 EXAMPLES = int(os.environ.get("FILLENGINE_EXAMPLES", "40"))
-
-
-def parts(children: st.SearchStrategy[Any]) -> dict[str, st.SearchStrategy[Any]]:
-    names = st.sampled_from(NAMES)
-    some = st.lists(children, min_size=1, max_size=2)
-    types = ["object", "array", "string", "integer", "number", ["string", "null"], ["object", "array"]]
-    return {
-        "type": st.sampled_from(types),
-        "properties": st.dictionaries(names, children, max_size=3),
-        "required": st.lists(names, unique=True, max_size=2),
-        "additionalProperties": children,
-        "patternProperties": st.dictionaries(st.sampled_from(["^a", "b$", "."]), children, max_size=2),
-        "propertyNames": st.sampled_from([{"maxLength": 3}, {"pattern": "^[a-k]"}, {"enum": ["a", "kind"]}]),
-        "minProperties": SMALL,
-        "maxProperties": SMALL,
-        "dependentRequired": st.dictionaries(names, st.lists(names, max_size=2), max_size=1),
-        "items": children,
-        "prefixItems": st.lists(children, min_size=1, max_size=2),
-        "minItems": SMALL,
-        "uniqueItems": st.just(True),
-        "maxItems": SMALL,
-        "minLength": SMALL,
-        "maxLength": SMALL,
-        "pattern": st.sampled_from(["^a", "b", "^[ab]{2}", "é"]),
-        "format": st.sampled_from(["date", "ipv4"]),
-        "minimum": st.sampled_from([-3, 0, 1.5]),
-        "exclusiveMaximum": st.sampled_from([0, 2.5, 7]),
-        "multipleOf": st.sampled_from([1, 2, 3]),
-        "enum": st.lists(SCALARS, min_size=1, max_size=3),
-        "const": SCALARS,
-        "allOf": some,
-        "anyOf": some,
-        "oneOf": some,
-        "not": children,
-        "if": children,
-        "then": children,
-        "else": children,
-    }
-
-
-@st.composite
-def few(draw: st.DrawFn, children: st.SearchStrategy[Any]) -> dict[str, Any]:
-    """Two to four keywords, sensible together or not: with more, most schemas have no instance."""
-    known = parts(children)
-    keys = draw(st.lists(st.sampled_from(sorted(known)), min_size=2, max_size=4, unique=True))
-    return {key: draw(known[key]) for key in keys}
-
-
-REFS = st.sampled_from([{"$ref": "#"}, {"$ref": "#/$defs/x"}, {"$ref": "#/$defs/y"}, True, False, {}])
-SCHEMAS = few(few(REFS) | REFS) | REFS
-DOCUMENTS = st.fixed_dictionaries({"x": SCHEMAS, "y": SCHEMAS, "root": few(SCHEMAS)}).map(
-    lambda parts: {**parts["root"], "$defs": {"x": parts["x"], "y": parts["y"]}}
-)
+DOCUMENTS = any_schemas()
 LAW = settings(deadline=None, max_examples=EXAMPLES)
 
 

