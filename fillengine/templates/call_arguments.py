@@ -15,7 +15,7 @@ from fillengine.automata import nodes
 from fillengine.automata.dfa import Dfa
 from fillengine.automata.machine import Machine
 from fillengine.automata.nodes import Node
-from fillengine.errors import AutomatonTooLarge, FormError, UnsatisfiableForm, UnsupportedForm
+from fillengine.errors import AutomatonTooLarge, InvalidForm, UnsatisfiableForm, UnsupportedForm
 from fillengine.templates import numbers
 from fillengine.templates.form import Form
 from fillengine.templates.json_places import Place, json_places
@@ -163,7 +163,9 @@ class _Member:
                 word = nodes.Words(tuple(sorted(words)), f"/{escape(tool.name)}{place}")
                 options.append(sequence((word, close)))
             if not options:
-                raise UnsatisfiableForm("no value of this argument can be written in this model's calls", keyword="")
+                raise UnsatisfiableForm(
+                    "no value of this argument can be written in this model's calls", keyword="type"
+                )
         self.node = sequence((open_, options[0] if len(options) == 1 else nodes.Choice(tuple(options))))
 
     def read(self, text: str, begin: int) -> tuple[Any, int]:
@@ -274,15 +276,13 @@ def placed(tool: Tool, place: str = "") -> Iterator[None]:
     """Errors of a form say of which tool it is."""
     try:
         yield
-    except FormError as error:
+    except (UnsupportedForm, InvalidForm) as error:
         if error.pointer.startswith("tool "):
             raise
         pointer = f"tool {tool.name}, parameters{place}{error.pointer}"
         if isinstance(error, UnsupportedForm):
-            found: FormError = type(error)(error.problem, keyword=error.keyword, pointer=pointer, remedy=error.remedy)
-        else:
-            found = type(error)(error.problem, pointer=pointer, remedy=error.remedy)
-        raise found from error
+            raise type(error)(error.problem, keyword=error.keyword, pointer=pointer, remedy=error.remedy) from error
+        raise InvalidForm(error.problem, pointer=pointer, remedy=error.remedy) from error
 
 
 def _text(data: bytes) -> str:

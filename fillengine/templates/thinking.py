@@ -32,8 +32,8 @@ class Thinking(ChatForm):
     """form      what comes behind the section; anything that `compile` takes
     end       what closes it; the text cannot hold its first word. None: as the model's chat template has it
     start     what opens it, where the prompt does not
-    max_tokens  tokens after which it is closed; what closes it comes on top. None: the guard and the budget of the
-                answer decide
+    max_tokens  tokens after which it is closed; what closes it, and a character that was begun, come on top.
+                None: the guard and the budget of the answer decide
     chat_template   the text of a chat template, in place of the model's own
 
     Raises InvalidForm for an empty end, or a max_tokens below 0.
