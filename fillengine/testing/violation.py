@@ -50,7 +50,9 @@ def invalid_instances(schema: Any) -> st.SearchStrategy[Violation]:
     """
     form = compile(schema, additional="schema")
     if form.schema is None or form.schema is True or form.schema == {}:
-        raise UnsatisfiableForm("every value fits this schema", keyword="", remedy="name a schema that forbids something")
+        raise UnsatisfiableForm(
+            "every value fits this schema", keyword="", remedy="name a schema that forbids something"
+        )
     judge = _judge_of(form.schema)
     hints = _Hints(form.schema)
 
