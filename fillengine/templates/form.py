@@ -28,7 +28,15 @@ _VALIDATORS: dict[int, Any] = {
 
 
 class _Formats(jsonschema.FormatChecker):
-    """The formats of JSON Schema, and text forms in strings."""
+    """The formats of a dialect, those of the newest where it has none of the name, and text forms in strings.
+
+    Not the checkers that jsonschema registers for all drafts alike: their `time` is draft 3's, without an offset.
+    """
+
+    def __init__(self, dialect: int) -> None:
+        super().__init__(())
+        newest, own = jsonschema.Draft202012Validator, _VALIDATORS[dialect]
+        self.checkers = {**newest.FORMAT_CHECKER.checkers, **own.FORMAT_CHECKER.checkers}
 
     def check(self, instance: object, format: str) -> None:
         super().check(instance, format)
@@ -114,4 +122,5 @@ class Form:
     def _validator(self) -> Any:
         if self.schema is None or self.outline is None:
             return None
-        return _VALIDATORS[self.outline.reader.dialect](self.schema, format_checker=_Formats())
+        dialect = self.outline.reader.dialect
+        return _VALIDATORS[dialect](self.schema, format_checker=_Formats(dialect))

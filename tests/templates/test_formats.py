@@ -15,6 +15,7 @@ from rfc3986_validator import validate_rfc3986
 from rfc3987_syntax import is_valid_syntax
 
 from fillengine.automata.dfa import Dfa
+from fillengine.templates import compile
 from fillengine.templates.ecma import parse
 from fillengine.templates.formats import format_dfa, format_names
 
@@ -109,3 +110,11 @@ def test_the_tables_of_a_format_stay_small(name: str) -> None:
     dfa = format_dfa(name)
     assert dfa is not None
     assert len(dfa.next) <= 1_500
+
+
+@pytest.mark.parametrize(
+    "draft", ["http://json-schema.org/draft-04/schema#", "https://json-schema.org/draft/2020-12/schema"]
+)
+def test_a_time_with_its_offset_is_valid_in_every_draft(draft):
+    form = compile({"$schema": draft, "type": "string", "format": "time"})
+    assert form.parse('"17:23:29Z"') == "17:23:29Z"

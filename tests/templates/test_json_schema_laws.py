@@ -32,7 +32,7 @@ def compiled(schema: Any, **options: Any) -> Machine:
 
 
 def judge(schema: Any) -> jsonschema.Draft202012Validator:
-    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
 
 
 def fits(schema: Any, value: Any) -> bool:
