@@ -30,6 +30,7 @@ from fillengine.testing.tokenizer import ToyTokenizer, toy_tokenizer
 
 if TYPE_CHECKING:
     from fillengine.generation.engine import Messages
+    from fillengine.templates import Form
 
 CONTEXT_LENGTH = 8192
 # Logits behind the vocabulary's, as padded models have. The first of them stands behind a prompt: no text has it.
@@ -51,8 +52,8 @@ class ToyEngine(Engine):
     """An engine of a toy model. Behind each prompt stands a token that no text has, so that the model knows where
     its answer begins; what passes cost is not measured but given, so that drafts are the same on every machine."""
 
-    def encode(self, prompt: str | Messages) -> list[int]:
-        return [*super().encode(prompt), self.loaded.model.mark]
+    def encode(self, prompt: str | Messages, form: Form | None = None) -> list[int]:
+        return [*super().encode(prompt, form), self.loaded.model.mark]
 
     def curve(self, num_rows: int) -> CostCurve:
         return FLAT_CURVE

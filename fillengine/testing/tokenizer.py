@@ -77,6 +77,9 @@ class LongestMatch:
                 position += 1
         return found
 
+    def encode_cut(self, text: str) -> tuple[list[int], int | None]:
+        return self.encode(text), None
+
     def cut(self, text: str) -> list[str] | None:
         return None
 
@@ -86,6 +89,10 @@ class Bytewise:
 
     def encode(self, text: str) -> list[int]:
         return list(text.encode())
+
+    def encode_cut(self, text: str) -> tuple[list[int], int | None]:
+        token_ids = self.encode(text)
+        return token_ids, len(token_ids) - len(text[-1:].encode()) if text else None
 
     def cut(self, text: str) -> list[str] | None:
         return list(text)
