@@ -14,11 +14,29 @@ from collections.abc import Hashable
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from fillengine.automata.leaf import INFINITE, Costs, Leaf
+from fillengine.automata.leaf import INFINITE, Costs, DfaLeaf, Leaf
 from fillengine.automata.prefixes import Prefix, prefixes
 
 KEPT_WORDS = 64
-"""At most so many words are looked through for those that no token can write; above, all of them are kept."""
+"""At most so many words are looked through for those whose exclusion leaves something; above, all are kept that could
+run out."""
+
+
+MAX_WORDS = 20_000
+"""Words of which one leaf remembers what they are to it. Past it the memory is emptied."""
+
+
+class Word(NamedTuple):
+    """What an excluded word, or what is left of it, is to a leaf in some state.
+
+    is_open  infinitely many words go on from each part of it, so that nothing runs out by excluding it
+    stands   it stands in some token
+    begins   it begins some token
+    """
+
+    is_open: bool
+    stands: bool
+    begins: bool
 
 
 class FreshState(NamedTuple):
@@ -54,7 +72,9 @@ class FreshState(NamedTuple):
 class FreshLeaf:
     """`base` without `excluded`, and without the words that `begin` is told."""
 
-    __slots__ = ("__weakref__", "_branches", "_costs", "_living", "_root", "base", "excluded", "start")
+    __slots__ = (
+        "__weakref__", "_branches", "_costs", "_forgotten", "_living", "_root", "_words", "base", "excluded", "start",
+    )  # fmt: skip
 
     def __init__(self, base: Leaf, start: Hashable | None, excluded: tuple[bytes, ...], costs: Costs) -> None:
         self.base = base
@@ -64,6 +84,8 @@ class FreshLeaf:
         self._costs = costs
         self._living: dict[tuple[Any, Prefix | None, tuple[bytes, ...], bool], bool] = {}
         self._branches: dict[bytes, int] = {}
+        self._words: dict[tuple[Any, bytes], Word] = {}
+        self._forgotten: set[bytes] = set()
 
     def begin(self, words: frozenset[bytes], *, is_sealed: bool) -> FreshState | None:
         """The first state; None where every word of the leaf is excluded."""
@@ -133,20 +155,59 @@ class FreshLeaf:
     def clamp(self, q: FreshState, reach: int) -> FreshState:
         """What is written is not kept, and of the words those that a token may run into."""
         rests = q.rests
-        if rests and q.text == b"" and len(rests) <= KEPT_WORDS:
+        if rests:
             number = len(rests) + len(self.excluded)
-            rests = tuple(rest for rest in rests if self._costs.begins(rest) or not self._has_ways_out(rest, number))
+            is_start = q.text == b""
+            kept = []
+            for rest in rests:
+                word = self._word(q.q, rest)
+                if word.begins or not (word.is_open or (is_start and self._has_ways_out(rest, number))):
+                    kept.append(rest)
+            rests = tuple(kept)
         return FreshState(self.base.clamp(q.q, reach), q.at, rests, None, q.is_sealed)
 
     def kept(self, words: frozenset[bytes]) -> frozenset[bytes]:
         """Of the words that were written, those that matter before the next token."""
-        number = len(words) + len(self.excluded)
-        if not words or number > KEPT_WORDS:
+        if not words:
             return words
-        return frozenset(w for w in words if self._costs.holds(w) or not self._has_ways_out(w, number))
+        number = len(words) + len(self.excluded)
+        kept = []
+        for text in words - self._forgotten:
+            word = self._word(self.start, text)
+            if word.is_open and not word.stands:
+                self._forgotten.add(text)
+            elif word.stands or not self._has_ways_out(text, number):
+                kept.append(text)
+        return frozenset(kept)
+
+    def _word(self, q: Any, text: bytes) -> Word:
+        key = (q, text)
+        found = self._words.get(key)
+        if found is None:
+            if len(self._words) > MAX_WORDS:
+                self._words.clear()
+                self._forgotten.clear()
+            costs = self._costs
+            found = self._words[key] = Word(self._is_open(q, text), costs.holds(text), costs.begins(text))
+        return found
+
+    def _is_open(self, q: Any, text: bytes) -> bool:
+        """Whether infinitely many words go on from each part of this text, which begins in `q`."""
+        if not isinstance(self.base, DfaLeaf):
+            return False
+        endless = self.base.dfa.is_endless
+        for byte in text:
+            if q is None:
+                return True  # none of this leaf's words
+            if not endless[q]:
+                return False
+            q = self.base.step(q, byte)
+        return True
 
     def _has_ways_out(self, word: bytes, number: int) -> bool:
         """Whether `number` excluded words leave something to write behind each part of this one."""
+        if number > KEPT_WORDS:
+            return False
         branches = self._branches.get(word)
         if branches is None:
             branches, q = 256, self.start
@@ -157,7 +218,7 @@ class FreshLeaf:
                 q = self.base.step(q, byte)
                 if q is None:
                     break
-            if len(self._branches) > 20_000:
+            if len(self._branches) > MAX_WORDS:
                 self._branches.clear()
             self._branches[word] = branches if branches < 256 else 0
         return branches > number + 1
@@ -168,7 +229,7 @@ class FreshLeaf:
         key = (state.q, state.at, state.rests, state.is_sealed)
         living = self._living.get(key)
         if living is None:
-            if len(self._living) > 20_000:
+            if len(self._living) > MAX_WORDS:
                 self._living.clear()
             need = 2 if state.is_sealed else 1
             living = self._living[key] = self._count(state, need) >= need

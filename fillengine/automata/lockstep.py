@@ -19,6 +19,7 @@ import numpy as np
 
 from fillengine.automata.fresh import FreshLeaf
 from fillengine.automata.leaf import INFINITE, CountedLeaf, DfaLeaf, Leaf
+from fillengine.automata.nodes import Except
 
 if TYPE_CHECKING:
     from fillengine.automata.machine import Machine
@@ -35,6 +36,24 @@ MAX_COSTS = 100_000
 
 MAX_ROWS = 4_096
 """States of which the leaf remembers where their bytes lead (1 KiB each). Past it the memory is emptied."""
+
+
+MAX_LIFELESS = 1_024
+"""Exclusions of which it is remembered that they leave nothing, so that they are searched once for all vocabularies
+(they are kept alive by it, with their nodes). Past it the memory is emptied."""
+
+_lifeless: set[Except] = set()
+
+
+def is_lifeless(node: Except) -> bool:
+    """Whether a search has found that the exclusion leaves nothing."""
+    return node in _lifeless
+
+
+def note_lifeless(node: Except) -> None:
+    if len(_lifeless) >= MAX_LIFELESS:
+        _lifeless.clear()
+    _lifeless.add(node)
 
 
 class LockstepState(NamedTuple):

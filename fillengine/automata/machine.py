@@ -17,7 +17,7 @@ from typing import Any
 from fillengine.automata.control import MARK
 from fillengine.automata.fresh import FreshLeaf, fresh_leaf
 from fillengine.automata.leaf import INFINITE, ByteCosts, Costs, EntriesLeaf, LiteralLeaf, leaf_of
-from fillengine.automata.lockstep import LockstepLeaf
+from fillengine.automata.lockstep import LockstepLeaf, is_lifeless, note_lifeless
 from fillengine.automata.node_costs import NodeCosts
 from fillengine.automata.nodes import (
     Choice,
@@ -35,6 +35,7 @@ from fillengine.automata.nodes import (
     Words,
 )
 from fillengine.automata.prefixes import members as members_of
+from fillengine.automata.stacks import Stacks
 from fillengine.automata.state import Bytes, Configuration, Frame, Members, Spot, State, Work
 from fillengine.errors import UnsatisfiableForm
 
@@ -59,6 +60,7 @@ class Machine:
         self._items: dict[Repeat, Sequence] = {}
         self._frames: dict[tuple[Node, int, int | None, Frame | None, Members | None], Frame] = {}
         self._states: dict[Hashable, State] = {}
+        self._stacks = Stacks(self._frame, self._fresh_leaf)
         self._required_bits: dict[Unordered, int] = {}
         self._writable_bits: dict[Unordered, int] = {}
         self._in_tokens: NodeCosts | None = None
@@ -170,7 +172,7 @@ class Machine:
         """
         if state._clamped is None:
             cut = [
-                (spot, spot.leaf.clamp(q, reach), self._clamped_frame(frame, reach))
+                (spot, spot.leaf.clamp(q, reach), self._stacks.clamped(frame, reach))
                 for spot, q, frame in state.configurations
             ]
             state._clamped = self._state(cut, is_accepting=state.is_accepting)
@@ -187,24 +189,12 @@ class Machine:
                 (
                     spot,
                     q._replace(text=None) if isinstance(spot.leaf, FreshLeaf) and q.text is not None else q,
-                    self._nameless_frame(frame),
+                    self._stacks.nameless(frame),
                 )
                 for spot, q, frame in state.configurations
             ]
             state._nameless = self._state(found, is_accepting=state.is_accepting)
         return state._nameless
-
-    def _nameless_frame(self, frame: Frame | None) -> Frame | None:
-        if frame is None:
-            return None
-        if frame.nameless is None:
-            for entry in _unknown(frame, "nameless"):
-                parent = entry.parent.nameless if entry.parent is not None else None
-                members = entry.members
-                if members is not None and members.words:
-                    members = members._replace(words=self._kept_words(entry.node, members.words))
-                entry.nameless = self._frame(entry.node, entry.count, entry.room, parent, members)
-        return frame.nameless
 
     def ends_key(self, state: State, byte: int) -> bool:
         """Whether a key (or what else must be new) may end with this byte."""
@@ -296,36 +286,6 @@ class Machine:
             return len(node.words[0]) if node.words else INFINITE
         return self._fewest_tokens(node)
 
-    def _clamped_frame(self, frame: Frame | None, reach: int) -> Frame | None:
-        if frame is None:
-            return None
-        if frame.clamped is None:
-            for entry in _unknown(frame, "clamped"):
-                parent = entry.parent.clamped if entry.parent is not None else None
-                count, room = entry.count, entry.room
-                members = entry.members
-                if members is not None:
-                    # Behind a key that is being written stands one word more, which a clamped state does not know.
-                    members = members._replace(
-                        words=self._kept_words(entry.node, members.words),
-                        is_sealed=members.is_sealed or members.key is not None,
-                    )
-                if isinstance(entry.node, Repeat):
-                    # Every item takes a byte at least.
-                    count = min(count, reach + 1)
-                    room = None if room is None or room > 2 * reach + 2 else room
-                entry.clamped = self._frame(entry.node, count, room, parent, members)
-        return frame.clamped
-
-    def _kept_words(self, node: Node, words: frozenset[bytes]) -> frozenset[bytes]:
-        """Of the words that were written, those that matter before the next token."""
-        assert isinstance(node, Unordered)
-        kept: frozenset[bytes] = frozenset()
-        if words:
-            for other in node.others:
-                kept |= self._fresh_leaf(other.key).kept(words)
-        return kept
-
     def _with_key(self, frame: Frame | None, q: Any) -> Frame | None:
         """The frame of a member whose key is written."""
         assert frame is not None
@@ -362,6 +322,8 @@ class Machine:
         return spot
 
     def _lockstep(self, node: Except) -> Spot:
+        if is_lifeless(node):
+            return Spot(node, LiteralLeaf(b"", self._costs), None)
         others = []
         try:
             base = Machine(Template(node.base, node.rules), self._costs)
@@ -373,6 +335,8 @@ class Machine:
             except UnsatisfiableForm:
                 continue  # nothing is excluded
         leaf = LockstepLeaf(base, tuple(others), self._costs.reach)
+        if leaf.start is None:
+            note_lifeless(node)
         return Spot(node, leaf, leaf.start)
 
     def _frame(
@@ -596,8 +560,7 @@ class Machine:
         """How many more members are needed at least: required entries, and others that grant what is wanted."""
         node = frame.node
         assert isinstance(node, Unordered)
-        entries = (self._required(node) & ~frame.count).bit_count()
-        return entries + self._least_others(node, node.wants(frame.count))
+        return (self._required(node) & ~frame.count).bit_count() + self._least_others(node, node.wants(frame.count))
 
     def _least_others(self, node: Unordered, wants: int) -> int:
         """How many others it takes at least to grant all of `wants`."""
@@ -609,8 +572,8 @@ class Machine:
     def _required(self, node: Unordered) -> int:
         bits = self._required_bits.get(node)
         if bits is None:
-            bits = sum(1 << index for index, entry in enumerate(node.entries) if entry.is_required)
-            self._required_bits[node] = bits
+            required = (1 << index for index, entry in enumerate(node.entries) if entry.is_required)
+            bits = self._required_bits[node] = sum(required)
         return bits
 
     def _can_go_on(self, frame: Frame) -> bool:
@@ -635,14 +598,3 @@ class Machine:
 def _is_due(node: Unordered, frame: Frame | None) -> bool:
     """Whether a member of this node must come, rather than such a node within a member of itself."""
     return frame is not None and frame.node is node and frame.members is not None and frame.members.is_due
-
-
-def _unknown(frame: Frame, name: str) -> list[Frame]:
-    """The frames of a stack of which this is not known yet, the lowest first: stacks can be deeper than Python's."""
-    missing: list[Frame] = []
-    current: Frame | None = frame
-    while current is not None and getattr(current, name) is None:
-        missing.append(current)
-        current = current.parent
-    missing.reverse()
-    return missing

@@ -69,6 +69,13 @@ class Dfa:
         """int32[n]: the fewest bytes to acceptance; NEVER for the dead state."""
         return distances(self.next[:, self.classes[1]], self.accept)
 
+    @cached_property
+    def is_endless(self) -> list[bool]:
+        """For each state whether infinitely many words go on from it."""
+        endless: list[bool] = (_longest(self.next[:, self.classes[1]]) == NEVER).tolist()
+        endless[0] = False
+        return endless
+
     @property
     def is_empty(self) -> bool:
         return self.start == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from templates_strategy import templates
@@ -10,9 +11,22 @@ from vocabularies import byte_vocabulary
 
 from fillengine.automata import dfa
 from fillengine.automata.leaf_mask import LeafMasks
+from fillengine.automata.lockstep import LockstepLeaf
 from fillengine.automata.machine import Machine
 from fillengine.automata.mask import Masks
-from fillengine.automata.nodes import Literal, Pattern, Repeat, Sequence, Template, Words
+from fillengine.automata.nodes import (
+    Except,
+    Fresh,
+    Literal,
+    Node,
+    Other,
+    Pattern,
+    Repeat,
+    Sequence,
+    Template,
+    Unordered,
+    Words,
+)
 from fillengine.automata.state import State
 from fillengine.automata.vocabulary import Vocabulary
 from fillengine.errors import UnsatisfiableForm
@@ -165,3 +179,49 @@ def test_a_packed_mask_unpacks_to_one_entry_a_token() -> None:
     assert unpacked.dtype == np.bool_
     assert unpacked.shape == (VOCABULARY.size,)
     assert np.flatnonzero(unpacked).tolist() == mask.token_ids(VOCABULARY.size).tolist()
+
+
+def _any_object() -> Unordered:
+    member = Other(Fresh(Pattern(dfa.free_string())), Literal(b": 1"))
+    return Unordered((), (member,), 0, None, Literal(b"{"), Literal(b", "), Literal(b"}"), Literal(b"{}"))
+
+
+def test_keys_that_are_being_written_share_the_search_for_an_end() -> None:
+    node = Except(_any_object(), (Literal(b'{"a": 1}'),), {})
+    machine = Machine(Template(node), VOCABULARY)
+    masks = Masks(machine, LEAF_MASKS)
+    leaf = machine.start.configurations[0][0].leaf
+    assert isinstance(leaf, LockstepLeaf)
+
+    def look(number: int) -> None:
+        state = machine.advance(machine.start, f'{{"key {number}": 1, "a'.encode())
+        assert state is not None
+        assert masked(masks, state) == brute_force(machine, state, VOCABULARY)
+
+    look(0)
+    num_rows = len(leaf.rows)
+    for number in range(1, 20):
+        look(number)
+    assert len(leaf.rows) <= num_rows + 4
+
+
+@pytest.mark.parametrize(
+    ("node", "text", "num_masks"),
+    [
+        (Pattern(dfa.free_string(), low=0, high=100_000), b'"' + b"a" * 5_000, 4),
+        (Repeat(Literal(b"a"), 1_000, None, Literal(b", ")), b", ".join([b"a"] * 900), 8),
+        (_any_object(), b"{" + b", ".join(b'"member number %d": 1' % i for i in range(300)), 40),
+    ],
+    ids=["100,000 characters", "1,000 items", "300 members"],
+)
+def test_long_values_take_few_masks(node: Node, text: bytes, num_masks: int) -> None:
+    machine = Machine(Template(node), VOCABULARY)
+    masks = Masks(machine, LEAF_MASKS)
+    state: State | None = machine.start
+    seen = set()
+    for byte in text:
+        assert state is not None
+        seen.add(masks.of(state))
+        state = machine.step(state, byte)
+    assert state is not None
+    assert len(seen) <= num_masks
