@@ -24,7 +24,7 @@ demo: $(STAMP)
 	$(BIN)/fillengine extract --schema docs/examples/fault-report.schema.json --stats docs/examples/fault-report.txt
 
 test: $(STAMP)
-	$(BIN)/python -m pytest $(TARGET)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(TARGET)
 
 check: $(STAMP)
 	$(BIN)/ruff check .

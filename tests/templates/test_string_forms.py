@@ -95,7 +95,7 @@ def test_a_string_form_is_held_to_the_document() -> None:
         ({"enum": ["a", "b"], "format": "grammar:csv"}, "/format: a text form stands beside other"),
         (
             {"type": "string", "not": {"format": "grammar:csv"}},
-            "/not/format: strings that hold a text form are not comp",
+            "/not/format: a text form stands beside other constraints",
         ),
     ],
 )
