@@ -13,7 +13,7 @@ import pytest
 import fillengine
 from fillengine.testing.campaign import BLOCK, FAULTS, HELD, triples
 
-NUM_TRIPLES = 500 if os.environ.get("CI") else 50
+NUM_TRIPLES = 100 if os.environ.get("CI") else 50
 
 
 @pytest.mark.parametrize("block", range(NUM_TRIPLES // BLOCK))
