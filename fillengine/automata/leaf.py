@@ -18,9 +18,10 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from fillengine.automata.dfa import Dfa
-from fillengine.automata.lengths import Lengths
+from fillengine.automata.lengths import lengths
 from fillengine.automata.nodes import Literal, Pattern, Words
 from fillengine.automata.prefixes import Prefix, members, prefixes
+from fillengine.automata.tables import NEVER, distances
 
 INFINITE = 1 << 40
 """The cost of what cannot be finished; larger than any real cost, small enough to be added up."""
@@ -191,7 +192,7 @@ class CountedLeaf:
             raise ValueError("a counted pattern needs an automaton that knows its character boundaries")
         self.dfa = dfa
         self.plain = dfa_leaf(dfa, costs)
-        self.lengths = Lengths(dfa)
+        self.lengths = lengths(dfa)
         self._is_free = self.lengths.settled == 0
         self.boundary: list[bool] = dfa.boundary.tolist()
 
@@ -362,19 +363,14 @@ class EntriesLeaf:
 
 def fewest_bytes(dfa: Dfa, alphabet: bytes) -> list[int]:
     """For each state the fewest bytes of `alphabet` that lead to acceptance (INFINITE where none do)."""
-    if len(alphabet) == 256:
-        found: list[int] = np.minimum(dfa.shortest.astype(np.int64), INFINITE).tolist()
-        found[0] = INFINITE
-        return found
-    table = dfa.next[:, list(alphabet)]
-    cost = np.where(dfa.accept, 0, INFINITE).astype(np.int64)
-    while True:
-        closer = np.minimum(cost, cost[table].min(axis=1, initial=INFINITE) + 1)
-        closer[0] = INFINITE
-        if np.array_equal(closer, cost):
-            bounded: list[int] = np.minimum(cost, INFINITE).tolist()
-            return bounded
-        cost = closer
+    class_of, firsts = dfa.classes
+    narrow = dfa.next[:, firsts]
+    spelled = np.zeros(len(firsts), np.bool_)
+    spelled[class_of[list(alphabet)]] = True
+    needs_more = narrow[:, ~spelled].any()
+    shortest = distances(narrow[:, spelled], dfa.accept) if needs_more else dfa.shortest
+    found: list[int] = np.where(shortest == NEVER, INFINITE, shortest).tolist()
+    return found
 
 
 _plain: WeakValueDictionary[Hashable, DfaLeaf] = WeakValueDictionary()

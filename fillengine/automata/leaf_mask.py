@@ -408,7 +408,7 @@ class LeafMasks:
         return (state, max(q[1] - count, 0), None if q[2] is None else q[2] - count)
 
     def _exit(self, members: list[int]) -> TrieNode | None:
-        return TrieNode(self.vocabulary.trie, tuple(members)) if members else None
+        return self.vocabulary.trie.node(tuple(sorted(set(members)))) if members else None
 
 
 def set_bits(bits: np.ndarray, ids: list[int] | np.ndarray) -> None:

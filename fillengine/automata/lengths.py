@@ -38,40 +38,35 @@ class _Graph:
     def __init__(self, dfa: Dfa) -> None:
         if dfa.boundary is None:
             raise ValueError("characters are counted only in automata of JSON strings (see lift_json)")
-        self._accept: list[bool] = dfa.accept.tolist()
-        self.number = {state: number for number, state in enumerate(np.flatnonzero(dfa.boundary).tolist())}
-        narrow = dfa.next[:, dfa.classes[1]]
-        self._targets: list[set[int]] = [set() for _ in narrow]
-        sources, columns = np.nonzero(narrow)
-        for source, target in zip(sources.tolist(), narrow[sources, columns].tolist(), strict=True):
-            self._targets[source].add(target)
+        boundary: NDArray[np.bool_] = dfa.boundary
+        self.number = {state: number for number, state in enumerate(np.flatnonzero(boundary).tolist())}
+        self._narrow = dfa.next[:, dfa.classes[1]]
         self._arrivals: dict[int, dict[int, int]] = {}
+        numbers = np.cumsum(boundary) - 1
 
+        # Every edge from a boundary state. Most characters are one byte and lead from one such state to the next.
+        sources, columns = np.nonzero(self._narrow * boundary[:, None])
+        targets = self._narrow[sources, columns]
         close = np.full(len(self.number), NEVER, np.int64)
-        starts: list[int] = []  # where the edges of a state begin; states without edges have none
-        with_edges: list[int] = []
-        ends: list[int] = []
-        sizes: list[int] = []
-        for state, number in self.number.items():
-            edges: dict[int, int] = {}
-            for target in self._targets[state]:
-                if self._accept[target]:
-                    close[number] = 1
-                    continue
-                for arrival, size in self.arrivals(target).items():
-                    edges[arrival] = min(edges.get(arrival, NEVER), size + 1)
-            if edges:
-                with_edges.append(number)
-                starts.append(len(ends))
-                ends.extend(edges)
-                sizes.extend(edges.values())
+        close[numbers[sources[dfa.accept[targets]]]] = 1
+        is_whole = boundary[targets] & ~dfa.accept[targets]
+        whole = np.unique(numbers[sources[is_whole]] * len(self.number) + numbers[targets[is_whole]])
+        edges = dict.fromkeys(whole.tolist(), 1)
+        is_part = ~boundary[targets] & ~dfa.accept[targets]
+        parts = zip(numbers[sources[is_part]].tolist(), targets[is_part].tolist(), strict=True)
+        for number, target in set(parts):
+            for arrival, size in self.arrivals(target).items():
+                edge = number * len(self.number) + arrival
+                edges[edge] = min(edges.get(edge, NEVER), size + 1)
+        ordered = np.array(sorted(edges), np.intp)
+        with_edges, starts = np.unique(ordered // max(len(self.number), 1), return_index=True)
         self.close = close
         self.goes_on = len(with_edges) == len(self.number)
         """Every boundary state can be followed by one more character."""
-        self._with_edges = np.array(with_edges, np.intp)
-        self._starts = np.array(starts, np.intp)
-        self._ends = np.array(ends, np.intp)
-        self._sizes = np.array(sizes, np.int64)
+        self._with_edges = with_edges
+        self._starts = starts
+        self._ends = ordered % max(len(self.number), 1)
+        self._sizes = np.array([edges[edge] for edge in ordered.tolist()], np.int64)
 
     def arrivals(self, state: int) -> dict[int, int]:
         """Number of each boundary state that comes next on some path from `state`: the least bytes to it."""
@@ -80,7 +75,7 @@ class _Graph:
         found = self._arrivals.get(state)
         if found is None:
             found = {}
-            for target in self._targets[state]:
+            for target in set(self._narrow[state].tolist()) - {0}:
                 for arrival, size in self.arrivals(target).items():
                     found[arrival] = min(found.get(arrival, NEVER), size + 1)
             self._arrivals[state] = found

@@ -53,7 +53,10 @@ class Dfa:
         minimised automata of the same language (and boundaries) have equal keys too."""
         digest = hashlib.blake2b(digest_size=16)
         digest.update(self.start.to_bytes(4, "little"))
-        digest.update(np.ascontiguousarray(self.next).data)
+        # A byte class a column says the same as a byte a column, and is quicker to read.
+        class_of, firsts = self.classes
+        digest.update(class_of.data)
+        digest.update(np.ascontiguousarray(self.next[:, firsts]).data)
         digest.update(np.ascontiguousarray(self.accept).data)
         if self.boundary is not None:
             digest.update(np.ascontiguousarray(self.boundary).data)

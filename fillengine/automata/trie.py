@@ -16,6 +16,10 @@ import numpy as np
 
 _NONE = np.empty(0, dtype=np.int32)
 
+MAX_MEMBERS = 1_000_000
+"""Array nodes that remembered objects may stand for, together (some 40 MB). Past it the memory is emptied: an object
+that is asked for again is then another one, and what is known by it is found anew."""
+
 
 class Trie:
     """Arrays over the nodes, node 0 being the root:
@@ -84,7 +88,23 @@ class Trie:
         self._first_list: list[int] = self.first.tolist()
         self._count_list: list[int] = self.count.tolist()
         self._byte_list = self.byte.tobytes()
-        self.root = TrieNode(self, (0,))
+        self._ids_first_list: list[int] = self.ids_first.tolist()
+        self._ids_count_list: list[int] = self.ids_count.tolist()
+        self._ids_list: list[int] = self.ids.tolist()
+        self._objects: dict[tuple[int, ...], TrieNode] = {}
+        self._num_members = 0
+        self.root = self.node((0,))
+
+    def node(self, members: tuple[int, ...]) -> TrieNode:
+        """These nodes of the arrays (ascending) as one; the same object each time, as long as it is remembered."""
+        found = self._objects.get(members)
+        if found is None:
+            self._num_members += len(members)
+            if self._num_members > MAX_MEMBERS:
+                self._objects.clear()
+                self._num_members = len(members)
+            found = self._objects[members] = TrieNode(self, members)
+        return found
 
     def children(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The children of `nodes` (int[m]), and for each the index of its parent in `nodes`."""
@@ -147,7 +167,7 @@ class TrieNode:
                 first = trie._first_list[member]
                 for child in range(first, first + trie._count_list[member]):
                     groups.setdefault(trie._byte_list[child], []).append(child)
-            self._children = {byte: TrieNode(trie, tuple(group)) for byte, group in groups.items()}
+            self._children = {byte: trie.node(tuple(group)) for byte, group in groups.items()}
         return self._children
 
     def child(self, byte: int) -> TrieNode | None:
@@ -157,7 +177,12 @@ class TrieNode:
     def ids(self) -> list[int]:
         """The tokens that end here."""
         if self._ids is None:
-            self._ids = self._trie.token_ids(np.array(self.members)).tolist()
+            trie = self._trie
+            self._ids = []
+            for member in self.members:
+                if count := trie._ids_count_list[member]:
+                    first = trie._ids_first_list[member]
+                    self._ids += trie._ids_list[first : first + count]
         return self._ids
 
     @property

@@ -111,7 +111,9 @@ class Holes:
         if strings not in self._narrowed:
             self._narrowed[strings] = _narrowed(strings, ground)
         dfa = self._narrowed[strings]
-        return None if dfa is None else nodes.Pattern(dfa, strings.low, strings.high, label)
+        # No passage is empty, so that at least one character is no condition.
+        low = 0 if strings.low <= 1 else strings.low
+        return None if dfa is None else nodes.Pattern(dfa, low, strings.high, label)
 
 
 def _narrowed(strings: StringShape, ground: Ground) -> Dfa | None:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from fillengine.automata import dfa as automata
 from fillengine.automata.dfa import Dfa
-from fillengine.automata.lengths import Lengths
+from fillengine.automata.lengths import lengths
 from fillengine.errors import AutomatonTooLarge, UnsupportedForm
 from fillengine.templates import formats, numbers, regex
 from fillengine.templates.schema import NUMERIC
@@ -266,14 +266,9 @@ def lift(value: Dfa) -> Dfa:
     return found
 
 
-@lru_cache(maxsize=1024)
-def _lengths(lifted: Dfa) -> Lengths:
-    return Lengths(lifted)
-
-
 def can_have_length(lifted: Dfa, low: int, high: int | None) -> bool:
     """Whether some string of the automaton has from `low` to `high` characters."""
-    return _lengths(lifted).can_finish(lifted.start, low, high)
+    return lengths(lifted).can_finish(lifted.start, low, high)
 
 
 def number_dfa(shape: NumberShape, pointer: str = "") -> Dfa | None:
