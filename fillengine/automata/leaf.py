@@ -158,7 +158,7 @@ class DfaLeaf:
     def next_bytes(self, q: int) -> bytes:
         found = self._next_bytes.get(q)
         if found is None:
-            found = self._next_bytes[q] = bytes(np.flatnonzero(self.dfa.next[q]).tolist())
+            found = self._next_bytes[q] = bytes(self.dfa.next[q].nonzero()[0].tolist())
         return found
 
     def can_go_on(self, q: int) -> bool:
@@ -369,7 +369,7 @@ def fewest_bytes(dfa: Dfa, alphabet: bytes) -> list[int]:
     spelled[class_of[list(alphabet)]] = True
     needs_more = narrow[:, ~spelled].any()
     shortest = distances(narrow[:, spelled], dfa.accept) if needs_more else dfa.shortest
-    found: list[int] = np.where(shortest == NEVER, INFINITE, shortest).tolist()
+    found: list[int] = np.where(shortest == NEVER, INFINITE, shortest.astype(np.int64)).tolist()
     return found
 
 

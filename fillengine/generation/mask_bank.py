@@ -70,13 +70,20 @@ class MaskBank:
         """The allowed tokens, ascending, where they are at most `max_narrow`; else None."""
         held = self._narrow.get(id(mask))
         if held is None:
-            flags = np.unpackbits(mask.bits.view(np.uint8), bitorder="little")[: self.num_logits]
-            num_allowed = np.count_nonzero(flags)
-            held = (mask, np.flatnonzero(flags).astype(np.int32) if num_allowed <= self.max_narrow else None)
+            held = (mask, self._few(mask.bits))
             self._narrow[id(mask)] = held
             if len(self._narrow) > self.max_masks:
                 self._narrow.popitem(last=False)
         return held[1]
+
+    def _few(self, bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32] | None:
+        words = bits.nonzero()[0]
+        if len(words) > self.max_narrow:
+            return None
+        flags = np.unpackbits(bits[words].view(np.uint8), bitorder="little").nonzero()[0]
+        token_ids = (words[flags >> 5] * 32 + (flags & 31)).astype(np.int32)
+        token_ids = token_ids[token_ids < self.num_logits]
+        return token_ids if len(token_ids) <= self.max_narrow else None
 
     def _make_room(self, num_new: int, num_places: int) -> None:
         while len(self._held) + num_new > num_places:
