@@ -87,7 +87,8 @@ class Masks:
         self.vocabulary = leaf_masks.vocabulary
         self._leaf_masks = leaf_masks
         self._affordable = AffordableMasks(machine, leaf_masks)
-        self._is_complete = len(self.vocabulary.alphabet) == 256
+        self.is_complete = len(self.vocabulary.alphabet) == 256
+        """Every byte can be written by itself, so that where two may come, two tokens may."""
         self._found: dict[State, tuple[Mask, list[Part]]] = {}
         self._singles: dict[int, Mask] = {}
         self._worst: dict[State, int] = {}
@@ -115,8 +116,14 @@ class Masks:
             worst = self._worst[clamped] = max(costs) - machine.cost(clamped)
         return worst
 
+    def within(self, state: State, budget: int | None) -> Mask:
+        """The allowed tokens after which the text can be completed with `budget` - 1 more (None: with any number)."""
+        if budget is None or self.machine.cost(state) + self.growth(state) <= budget - 1:
+            return self.of(state)
+        return self.affordable(state, budget)
+
     def affordable(self, state: State, budget: int) -> Mask:
-        """The allowed tokens after which the text can be completed with `budget` - 1 more tokens."""
+        """As `within`, for a budget that may be short."""
         bits = self._affordable.bits(state, budget)
         bits &= self.of(state).bits
         single = _only(bits)
@@ -194,7 +201,7 @@ class Masks:
                     if below is None:
                         break
                     node, depth = below, depth + 1
-                    if node.ids and (self._is_complete or leaf.cost_of(index, depth) < INFINITE):
+                    if node.ids and (self.is_complete or leaf.cost_of(index, depth) < INFINITE):
                         ids += node.ids
                 if below is not None and node.children:
                     exits.append((index, node))
@@ -205,7 +212,7 @@ class Masks:
                 below = children.get(byte) if group else None
                 if below is None:
                     continue
-                if below.ids and (self._is_complete or leaf.cost((group, child, depth + 1)) < INFINITE):
+                if below.ids and (self.is_complete or leaf.cost((group, child, depth + 1)) < INFINITE):
                     ids += below.ids
                 if below.children:
                     exits += [(index, below) for index in members(group & child.whole)]
@@ -221,7 +228,7 @@ class Masks:
             if below is None:
                 return None
             node = below
-            if node.ids and (self._is_complete or leaf.cost(offset + 1) < INFINITE):
+            if node.ids and (self.is_complete or leaf.cost(offset + 1) < INFINITE):
                 ids += node.ids
         return node
 

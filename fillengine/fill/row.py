@@ -19,6 +19,7 @@ from fillengine.automata.mask import Mask
 from fillengine.errors import FillError
 from fillengine.fill.draft import FORCED, Drafted, Drafter
 from fillengine.fill.economics import CPU_CURVE, CostCurve, Ledger
+from fillengine.fill.place import Place
 from fillengine.fill.session import Session
 from fillengine.fill.sources import Source, UnstableRest
 
@@ -48,19 +49,24 @@ class Round:
 
     feed        token ids to append to the KV cache
     project     indexes into `feed` whose logits are needed, ascending
-    masks       the mask of each of them
+    places      what is allowed at each of them; `masks`: the masks, made when they are first asked for
     positions   the output position (index of the emitted token) that is chosen at each of them
     num_known   tokens of `feed` in front of the draft; the last `num_asserted` of them were asserted by this round
-    draft       feed[num_known:], and the source of each token ("forced": certain if those before it are kept)
+    draft       feed[num_known:], and the source of each token, as far as it is known before the masks are
+                ("forced": certain if those before it are kept)
     """
 
     feed: list[int]
     project: list[int]
-    masks: list[Mask]
+    places: list[Place]
     positions: list[int]
     num_known: int
     draft: list[Drafted]
     num_asserted: int = 0
+
+    @property
+    def masks(self) -> list[Mask]:
+        return [place.mask for place in self.places]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,25 +151,23 @@ class Row:
             self.trace.append(RoundTrace(len(feed) - len(pending), (), 0, None, is_pass=False))
             return None
         num_known = len(feed)
-        project, masks, positions = [num_known - 1], [session.mask()], [session.num_tokens]
+        project, places, positions = [num_known - 1], [session.place()], [session.num_tokens]
         draft: list[Drafted] = []
         if self._fill == "auto":
-            ahead: Session | None = None
-            for drafted in self._drafter.draft(session, num_known):
-                if ahead is None:
-                    ahead = session.fork()
-                mask = masks[-1]
-                if not mask.allows(drafted.token_id):
+            drafts = self._drafter.draft(session, num_known)
+            ahead = session.fork() if drafts else session
+            for drafted in drafts:
+                if not ahead.allows(drafted.token_id):
                     break
                 ahead.advance(drafted.token_id)
                 feed.append(drafted.token_id)
-                draft.append(drafted.settled(is_determined=mask.single is not None))
+                draft.append(drafted)
                 if ahead.is_finished:
                     break
                 project.append(len(feed) - 1)
-                masks.append(ahead.mask())
+                places.append(ahead.place())
                 positions.append(ahead.num_tokens)
-        return Round(feed, project, masks, positions, num_known, draft, num_known - len(pending))
+        return Round(feed, project, places, positions, num_known, draft, num_known - len(pending))
 
     def commit(self, planned: Round, choices: Sequence[int]) -> Commit:
         """Take the model's masked choice at each projected index of `planned`."""
@@ -177,24 +181,27 @@ class Row:
             session.advance(choice)
             num_accepted += 1
         keep = planned.num_known + num_accepted
-        if planned.draft:
-            self._account(planned, num_accepted, position)
+        draft = tuple(
+            drafted.settled(is_determined=place.mask.single is not None)
+            for drafted, place in zip(planned.draft, planned.places, strict=False)
+        )
+        if draft:
+            self._account(planned, draft, num_accepted, position)
         last = None if session.is_finished else choices[num_accepted]
         if last is not None:
             session.advance(last)
             stats.sampled += 1
         # What is determined to its end needs no model.
         is_pass = not session.is_finished or any(mask.single is None for mask in planned.masks)
-        self.trace.append(RoundTrace(planned.num_asserted, tuple(planned.draft), num_accepted, last, is_pass))
+        self.trace.append(RoundTrace(planned.num_asserted, draft, num_accepted, last, is_pass))
         return Commit(keep, [] if session.is_finished or last is None else [last])
 
-    def _account(self, planned: Round, num_accepted: int, position: int) -> None:
+    def _account(self, planned: Round, draft: Sequence[Drafted], num_accepted: int, position: int) -> None:
         """Book what became of a draft: by source, and what its source won or lost by it."""
         stats, ledger = self.stats, self._ledger
-        draft = planned.draft
         if num_accepted < len(draft):
             stats.rollbacks += 1
-            stats.thrown_away += len(planned.masks) - num_accepted - 1
+            stats.thrown_away += len(planned.places) - num_accepted - 1
         curve = ledger.curve
         share = (curve.cost(planned.num_known + num_accepted) - curve.cost(planned.num_known)) / max(num_accepted, 1)
         wasted = curve.cost(len(planned.feed)) - curve.cost(planned.num_known + num_accepted)

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fillengine.automata.control import visible
+from fillengine.automata.leaf import INFINITE
 from fillengine.automata.mask import Mask
 from fillengine.automata.nodes import Pattern, Repeat, Unordered
 from fillengine.automata.state import Frame, State
 from fillengine.errors import BudgetTooSmall, TokenRejected
 from fillengine.fill.canonical import CONTEXT_BYTES
 from fillengine.fill.guard import Guard
+from fillengine.fill.place import Place
 
 if TYPE_CHECKING:
     from fillengine.fill.constraint import Constraint
@@ -34,8 +36,8 @@ class Session:
     """One text being written. `Constraint.session` makes it."""
 
     __slots__ = (
-        "_closing", "_constraint", "_data", "_ended", "_ends", "_forced", "_guard", "_holes", "_mask",
-        "_max_tokens", "_rest", "_state", "_token_ids", "closed",
+        "_closing", "_constraint", "_data", "_ended", "_ends", "_forced", "_guard", "_holes", "_max_tokens",
+        "_place", "_rest", "_state", "_token_ids", "closed",
     )  # fmt: skip
 
     def __init__(self, constraint: Constraint, *, max_tokens: int | None, guard: Guard | None) -> None:
@@ -49,7 +51,7 @@ class Session:
         self._ended = False
         self._forced: tuple[int, ...] | None = None
         self._rest: tuple[int, ...] = ()
-        self._mask: Mask | None = None
+        self._place: Place | None = None
         self._holes: tuple[tuple[Hole, int, int], ...] = ()
         self._closing: Hole | None = None
         self.closed: tuple[str, ...] = ()
@@ -116,14 +118,22 @@ class Session:
 
     def mask(self) -> Mask:
         """The tokens that may come next."""
-        if self._mask is None:
-            self._mask = self._find_mask()
-        return self._mask
+        return self.place().mask
+
+    def place(self) -> Place:
+        """What may come next, as a mask that is made when it is asked for."""
+        if self._place is None:
+            self._place = self._find_place()
+        return self._place
+
+    def allows(self, token_id: int) -> bool:
+        """Whether the token may come next: as `mask` says, without making one."""
+        return self._after(token_id) is not None
 
     def forced(self) -> list[int]:
         """The token ids that must come now, in order (may be empty)."""
         forced = self._canonical()
-        if not forced and not self.is_finished:
+        if not forced and not self.is_finished and self._may_be_single():
             single = self.mask().single
             if single is not None and single not in self._constraint.vocabulary.eos_ids:
                 return [single]
@@ -138,23 +148,21 @@ class Session:
         vocabulary = self._constraint.vocabulary
         if self.is_finished:
             raise TokenRejected(token_id, f"token {token_id} comes after the end of the text")
-        if not 0 <= token_id < vocabulary.size or not self.mask().allows(token_id):
-            shown = vocabulary.tokens[token_id] if 0 <= token_id < vocabulary.size else None
+        state = self._after(token_id)
+        text = vocabulary.tokens[token_id] if 0 <= token_id < vocabulary.size else None
+        if state is None:
             raise TokenRejected(
-                token_id, f"token {token_id} ({shown!r}) is not allowed after {bytes(self._data[-40:])!r}"
+                token_id, f"token {token_id} ({text!r}) is not allowed after {bytes(self._data[-40:])!r}"
             )
-        text = vocabulary.tokens[token_id]
         if text is None:
             self._ended = True
             return
         forced = self._canonical()
-        state = self._constraint.machine.advance(self._state, text)
-        assert state is not None
         self._state = state
         self._token_ids.append(token_id)
         self._data += text
         self._ends.append(len(self._data))
-        self._mask = None
+        self._place = None
         self._forced = forced[1:] or None
         self._enter_holes()
 
@@ -196,17 +204,41 @@ class Session:
         assert after is not None
         return machine.cost(after) + len(token_ids) <= remaining
 
-    def _find_mask(self) -> Mask:
-        masks, machine = self._constraint.masks, self._constraint.machine
+    def _find_place(self) -> Place:
+        masks = self._constraint.masks
         forced = self._canonical()
         if forced:
-            return masks.single(forced[0])
+            return Place(masks, self._state, None, forced[0])
         budget = self.remaining
         if self._closing is not None:
-            budget = machine.cost(self._state) if budget is None else min(budget, machine.cost(self._state))
-        if budget is None or machine.cost(self._state) + masks.growth(self._state) <= budget - 1:
-            return masks.of(self._state)
-        return masks.affordable(self._state, budget)
+            cost = masks.machine.cost(self._state)
+            budget = cost if budget is None else min(budget, cost)
+        return Place(masks, self._state, budget, None)
+
+    def _may_be_single(self) -> bool:
+        """Whether it is worth a mask to see if it allows one token alone, where none is canonical."""
+        masks = self._constraint.masks
+        budget = self.place().budget
+        if not masks.is_complete or (budget is not None and budget - 1 <= masks.machine.cost(self._state)):
+            return True
+        return bool(masks.machine.forced(self._state)[0])
+
+    def _after(self, token_id: int) -> State | None:
+        """The state behind a token (behind an end of sequence: the same one); None where it is not allowed."""
+        vocabulary, machine = self._constraint.vocabulary, self._constraint.machine
+        if self.is_finished or not 0 <= token_id < vocabulary.size:
+            return None
+        place = self.place()
+        if place.single is not None and token_id != place.single:
+            return None
+        text = vocabulary.tokens[token_id]
+        if text is None:
+            return self._state if self._state.is_accepting and token_id in vocabulary.eos_ids else None
+        state = machine.advance(self._state, text)
+        if state is None or place.single is not None:
+            return state
+        cost = machine.cost(state)
+        return state if cost < INFINITE and (place.budget is None or cost < place.budget) else None
 
     def _enter_holes(self) -> None:
         """Keep book of the open values, and let the guard look at them."""

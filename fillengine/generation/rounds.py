@@ -65,7 +65,8 @@ class _Part:
     begin       where in `feed` the tokens begin that this round has asserted
     round       what was planned; None where the text is whole, and only its logprobs are wanted
     choices     one for each projected position; `open`: the places of those that the model must fill, since the
-                others have a mask that allows one token only
+                others have a mask that allows one token only. While the pass is set up, those count as open of
+                which only their mask, which is not made yet, may say so.
     wanted      the indexes into `feed` at which the trunk's word is wanted, ascending
     """
 
@@ -89,10 +90,32 @@ class _Part:
         """Tokens of `feed` in front of the draft."""
         return len(self.feed) if self.round is None else self.num_again + self.round.project[0] + 1
 
+    @property
+    def num_projected(self) -> int:
+        """Positions that are projected, once the masks are made."""
+        watched = self.row.watched
+        is_all = self.round is None or (watched is not None and watched.of_determined)
+        return len(self.wanted if is_all else self.open)
+
     def place(self, choice: int) -> int:
         """The index into `feed` behind which a choice is made."""
         assert self.round is not None
         return self.num_again + self.round.project[choice]
+
+    def make_masks(self) -> None:
+        """Make the masks of the open places, and fill those where a mask allows one token only."""
+        row = self.row
+        assert self.round is not None
+        try:
+            singles = {place: self.round.places[place].mask.single for place in self.open}
+        except Exception as error:  # whatever it is, it ends this row only
+            row.error = error
+            self.open = []
+            return
+        for place, single in singles.items():
+            if single is not None:
+                self.choices[place] = single
+        self.open = [place for place in self.open if singles[place] is None]
 
     def try_commit(self) -> None:
         row = self.row
@@ -166,6 +189,12 @@ class Batch:
         parts = self._plan()
         if parts:
             hidden = self._feed(parts)
+            # The masks are made while the device computes.
+            mx.async_eval([] if hidden is None else hidden, self.cache.state)  # type: ignore[no-untyped-call]
+            for part in parts:
+                if part.open:
+                    part.make_masks()
+                part.row.num_projected += part.num_projected
             self._choose(parts, hidden)
             for part in parts:
                 self._commit(part)
@@ -196,7 +225,7 @@ class Batch:
                     parts.append(part)
                 continue
             planned = self._affordable(row, planned)
-            singles = [mask.single for mask in planned.masks]
+            singles = [place.single for place in planned.places]
             choices = [-1 if single is None else single for single in singles]
             missing = [place for place, single in enumerate(singles) if single is None]
             part = _Part(index, row, row.again + planned.feed, begin, planned, num_emitted, choices, missing)
@@ -236,7 +265,7 @@ class Batch:
             planned,
             feed=planned.feed[: num_known + most],
             project=planned.project[:num_places],
-            masks=planned.masks[:num_places],
+            places=planned.places[:num_places],
             positions=planned.positions[:num_places],
             draft=planned.draft[:most],
         )
@@ -247,7 +276,6 @@ class Batch:
         wanted = [(part.index, place) for part in parts for place in part.wanted]
         for part in parts:
             part.row.num_forwards += 1
-            part.row.num_projected += len(part.wanted)
             part.row.num_replayed += part.num_again
         return self.cache.feed(self._trunk, feeds, wanted)
 
@@ -273,7 +301,7 @@ class Batch:
         masks, draws = [], []
         for part, choice in places:
             assert part.round is not None
-            masks.append(part.round.masks[choice])
+            masks.append(part.round.places[choice].mask)
             row = part.row
             draws.append(Draw(row.sampling, row.seed, row.row_id, part.round.positions[choice]))
         choices = self.chooser.choices(found, masks, draws)

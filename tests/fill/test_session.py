@@ -79,6 +79,27 @@ def test_forced_tokens_are_the_only_allowed_ones(template: Template, data: st.Da
     assert session.is_complete
 
 
+@settings(max_examples=150, deadline=None)
+@given(template=templates(), data=st.data())
+def test_what_is_allowed_is_known_without_a_mask(template: Template, data: st.DataObject) -> None:
+    constraint = Constraint(template, TOKENIZER)
+    budget = data.draw(st.none() | st.integers(0, 12).map(lambda more: constraint.fewest_tokens + more))
+    session = constraint.session(
+        max_tokens=budget, guard=data.draw(st.sampled_from([None, Guard(repeats=2, min_bytes=4)]))
+    )
+    for _ in range(12):
+        if session.is_finished:
+            break
+        size = TOKENIZER.vocabulary.size
+        allowed = [token_id for token_id in range(-1, size + 1) if session.allows(token_id)]
+        assert allowed == session.mask().token_ids(size).tolist()
+        assert session.mask().single in (None, *allowed)
+        single = session.mask().single
+        if single is not None and single not in TOKENIZER.vocabulary.eos_ids and budget is None:
+            assert session.forced()[:1] == [single]
+        session.advance(data.draw(st.sampled_from(allowed)))
+
+
 @settings(max_examples=100, deadline=None)
 @given(template=templates(), data=st.data())
 def test_a_fork_and_its_origin_do_not_touch_each_other(template: Template, data: st.DataObject) -> None:

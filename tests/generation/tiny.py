@@ -108,11 +108,19 @@ def plain_decode(model, prompt, num_tokens, *, mask_after=mask_after, sampling=G
     return tokens, caches
 
 
+class Place:
+    """The mask is known beforehand, and says itself whether one token alone may come."""
+
+    def __init__(self, mask):
+        self.mask = mask
+        self.single = mask.single
+
+
 @dataclass(frozen=True)
 class Plan:
     feed: list
     project: list
-    masks: list
+    places: list
     positions: list
     num_known: int
     draft: list
@@ -153,15 +161,15 @@ class ScriptedRow:
         if self.is_finished:
             return None
         num_known = len(feed)
-        project, masks = [num_known - 1], [self.mask_after(self.tokens)]
+        project, places = [num_known - 1], [Place(self.mask_after(self.tokens))]
         ahead = list(self.tokens)
         for _ in range(min(self.num_drafted(), self.num_tokens - len(ahead) - 1)):
             ahead.append(self.guess(ahead))
             project.append(len(feed))
             feed.append(ahead[-1])
-            masks.append(self.mask_after(ahead))
+            places.append(Place(self.mask_after(ahead)))
         positions = [len(self.tokens) + place for place in range(len(project))]
-        return Plan(feed, project, masks, positions, num_known, feed[num_known:])
+        return Plan(feed, project, places, positions, num_known, feed[num_known:])
 
     def commit(self, round, choices):
         assert len(choices) == len(round.project)
