@@ -1,7 +1,7 @@
 """Failures that users of constrained decoding have reported, each reduced to a small case (see its README).
 
 The cases of kind `schema`, `regex`, `grammar` and `performance`, and those of `tokenizer`, `runtime` and `api`
-that need no model.
+that need no model; `tests/generation/test_runtime_cases.py` has those that do.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import copy
 import json
 import tracemalloc
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from field_cases import case, of_kind
 
 from fillengine.automata.machine import Machine
 from fillengine.automata.mask import Masks
@@ -25,24 +25,6 @@ from fillengine.fill import Constraint, Session
 from fillengine.fill.tokenizer import Tokenizer
 from fillengine.templates import compile, gbnf, regex
 from fillengine.templates.gbnf_syntax import parse
-
-FILE = Path(__file__).resolve().parents[3] / "shared" / "data" / "field-cases" / "cases.jsonl"
-CASES: dict[str, dict[str, Any]] = {}
-if FILE.is_file():
-    with FILE.open(encoding="utf-8") as lines:
-        CASES = {case["id"]: case for case in map(json.loads, lines)}
-
-
-def case(name: str) -> dict[str, Any]:
-    if name not in CASES:
-        pytest.skip("no folder `shared` beside the checkout: the field cases are not here")
-    return CASES[name]
-
-
-def of_kind(*kinds: str) -> list[Any]:
-    """The cases of some kinds; one that is skipped where the data is absent."""
-    names = [name for name, row in CASES.items() if row["kind"] in kinds]
-    return names or ["absent"]
 
 
 def machine(schema: Any, **options: Any) -> Machine:
