@@ -11,7 +11,7 @@ token budget rests on that.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -41,7 +41,7 @@ class Costs(Protocol):
     def reach(self) -> int:
         """Bytes of the longest token."""
 
-    def literal(self, text: bytes) -> list[int]:
+    def literal(self, text: bytes) -> Sequence[int]:
         """For each offset 0..len(text): the fewest tokens that write the rest of `text` exactly."""
 
     def begins(self, text: bytes) -> bool:
@@ -57,8 +57,8 @@ class ByteCosts:
     alphabet = bytes(range(256))
     reach = 1
 
-    def literal(self, text: bytes) -> list[int]:
-        return list(range(len(text), -1, -1))
+    def literal(self, text: bytes) -> Sequence[int]:
+        return range(len(text), -1, -1)
 
     def begins(self, text: bytes) -> bool:
         return len(text) <= 1
@@ -98,7 +98,7 @@ class LiteralLeaf:
         self.text = text
         self.start = 0
         self._costs = costs
-        self._rests: list[int] | None = None
+        self._rests: Sequence[int] | None = None
 
     def step(self, q: int, byte: int) -> int | None:
         return q + 1 if q < len(self.text) and self.text[q] == byte else None
@@ -306,7 +306,7 @@ class WordsLeaf:
         first, last, depth = q
         # Among very many words the shortest few are enough of a bound: any word that can be written is one.
         candidates = sorted(self.words[first:last], key=len)[:8]
-        return min(self._costs.literal(word[depth:])[0] for word in candidates)
+        return min(self._costs.literal(word)[depth] for word in candidates)
 
     def clamp(self, q: tuple[int, int, int], reach: int) -> tuple[int, int, int]:
         return q

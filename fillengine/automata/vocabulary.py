@@ -9,6 +9,7 @@ text is whole.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 
@@ -77,7 +78,7 @@ class Vocabulary:
         never = {0xC0, 0xC1, *range(0xF5, 0x100)}
         return bytes(range(256)) if len(single | never) == 256 else bytes(sorted(single))
 
-    def literal(self, text: bytes) -> list[int]:
+    def literal(self, text: bytes) -> Sequence[int]:
         """For each offset 0..len(text): the fewest tokens that write the rest of `text` exactly."""
         return _literal_costs(self, text)
 
@@ -111,8 +112,8 @@ def _holds(vocabulary: Vocabulary, text: bytes) -> bool:
 
 
 @lru_cache(maxsize=20_000)
-def _literal_costs(vocabulary: Vocabulary, text: bytes) -> list[int]:
-    costs = [0] * (len(text) + 1)
+def _literal_costs(vocabulary: Vocabulary, text: bytes) -> Sequence[int]:
+    costs = array("q", bytes(8 * (len(text) + 1)))
     root = vocabulary.trie.root
     for offset in range(len(text) - 1, -1, -1):
         best = INFINITE

@@ -97,7 +97,10 @@ def load_model(name: str | Path = DEFAULT_MODEL) -> LoadedModel:
     _check_folder(folder)
     config = _read_json(folder / "config.json")
     if "model_file" in config:
-        raise ModelError(f"{folder} wants to run its own code ({config['model_file']}), which fillengine never does")
+        raise ModelError(
+            f"{folder} wants to run its own code ({config['model_file']}), which fillengine never does; use a model "
+            "of an architecture that mlx-lm has"
+        )
     model, tokenizer = _load(folder)
     return LoadedModel(
         model=model,

@@ -300,10 +300,15 @@ def parse(pattern: str) -> Tree:
     except UnexpectedInput as error:
         column = (error.pos_in_stream or 0) + 1 if not _at_end(error) else len(body) + 1
         raise InvalidForm(
-            f"pattern {pattern!r} cannot be read at column {column + len(pattern) - len(body)}: "
+            f"pattern {shown(pattern)} cannot be read at column {column + len(pattern) - len(body)}: "
             f"{_expectation(error, body)}"
         ) from None
     return tree if body == pattern else _fold_case(tree)
+
+
+def shown(pattern: str) -> str:
+    """A pattern as messages show it: of a long one the beginning."""
+    return repr(pattern) if len(pattern) <= 300 else f"{pattern[:300]!r}... ({len(pattern)} characters)"
 
 
 def _at_end(error: UnexpectedInput) -> bool:

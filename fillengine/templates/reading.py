@@ -29,6 +29,10 @@ from fillengine.templates.schema import (
     identity,
 )
 
+TEXT_LIMIT = 100_000
+"""Bytes of one value or name that stands in the schema. What is forced is remembered byte by byte, and so much is
+more than most models can write."""
+
 
 class Reader:
     """Reads the places of one document; remembers each."""
@@ -136,7 +140,18 @@ class _Keywords:
     def name_list(self, value: Any, key: str) -> tuple[str, ...]:
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
             raise self.wrong(key, "an array of strings")
+        for number, name in enumerate(value):
+            self.check_name(name, number, key)
         return tuple(dict.fromkeys(value))
+
+    def check_name(self, name: str, number: int, key: str) -> None:
+        if len(name) > TEXT_LIMIT:
+            raise UnsupportedForm(
+                f"name {number} is {len(name)} characters long, the limit is {TEXT_LIMIT}",
+                keyword=key,
+                pointer=f"{self.pointer}/{key}",
+                remedy="use a shorter one",
+            )
 
     def place(self, key: str) -> Place | None:
         if key not in self.raw:
@@ -159,9 +174,10 @@ class _Keywords:
             raise self.wrong(key, "an object of schemas")
         base, resource = f"{self.pointer}/{key}/", self.resource
         places = {}
-        for name, item in value.items():
+        for number, (name, item) in enumerate(value.items()):
             if type(name) is not str:
                 raise InvalidForm(f"property names are strings, not {_shown(name)}", pointer=base[:-1])
+            self.check_name(name, number, key)
             places[name] = Place(item, base + escape(name), resource)
         return places
 
@@ -180,11 +196,14 @@ def _values(k: _Keywords) -> tuple[Any, ...]:
     raw = k.raw
     if "enum" not in raw:
         _check_json(k, "const", (raw["const"],))
+        _check_size(k, "const", raw["const"], f"{k.pointer}/const")
         return (raw["const"],)
     if not isinstance(raw["enum"], list):
         raise k.wrong("enum", "an array of values")
     values = tuple(raw["enum"])
     _check_json(k, "enum", values)
+    for number, value in enumerate(values):
+        _check_size(k, "enum", value, f"{k.pointer}/enum/{number}")
     if "const" in raw:
         const = identity(raw["const"])
         values = tuple(value for value in values if identity(value) == const)
@@ -198,6 +217,19 @@ def _check_json(k: _Keywords, key: str, values: tuple[Any, ...]) -> None:
         json.dumps(values, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InvalidForm(f"{key} holds what JSON cannot write ({error})", pointer=f"{k.pointer}/{key}") from error
+
+
+def _check_size(k: _Keywords, key: str, value: Any, pointer: str) -> None:
+    if type(value) is str and 6 * len(value) < TEXT_LIMIT:  # at most six bytes a character, as \u001f
+        return
+    size = len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    if size > TEXT_LIMIT:
+        raise UnsupportedForm(
+            f"this value takes {size} bytes to write, the limit is {TEXT_LIMIT}",
+            keyword=key,
+            pointer=pointer,
+            remedy="leave it out, or let a short name stand for it",
+        )
 
 
 def _numbers(k: _Keywords) -> Numbers:

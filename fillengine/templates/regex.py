@@ -24,7 +24,7 @@ from functools import lru_cache
 
 from fillengine.automata.dfa import Dfa, complement, concat, difference, intersection, minimise
 from fillengine.errors import AutomatonTooLarge, InvalidForm, UnsupportedForm
-from fillengine.templates.ecma import END, START, parse
+from fillengine.templates.ecma import END, START, parse, shown
 from fillengine.templates.expression import (
     ANY,
     ANY_CHAR,
@@ -67,13 +67,13 @@ def _located(pattern: str, pointer: str, *, whole: bool) -> Dfa:
         return _compiled(pattern, whole)
     except UnsupportedForm as error:
         raise UnsupportedForm(
-            f"pattern {pattern!r}: {error.problem}", keyword="pattern", pointer=pointer, remedy=error.remedy
+            f"pattern {shown(pattern)}: {error.problem}", keyword="pattern", pointer=pointer, remedy=error.remedy
         ) from None
     except InvalidForm as error:
         raise InvalidForm(error.problem, pointer=pointer, remedy=error.remedy) from None
     except AutomatonTooLarge as error:
         raise UnsupportedForm(
-            f"pattern {pattern!r}: {error.problem}", keyword="pattern", pointer=pointer, remedy=error.remedy
+            f"pattern {shown(pattern)}: {error.problem}", keyword="pattern", pointer=pointer, remedy=error.remedy
         ) from None
 
 

@@ -9,9 +9,11 @@ from fillengine.automata.tables import STATE_LIMIT
 from fillengine.templates.alternatives import ALTERNATIVES_LIMIT
 from fillengine.templates.array_shapes import WALK_LIMIT
 from fillengine.templates.outline import DEPTH_LIMIT
+from fillengine.templates.reading import TEXT_LIMIT
 
 _STATES = f"an automaton of more than {STATE_LIMIT:,} states"
 _BRANCHES = f"more than {ALTERNATIVES_LIMIT:,} combinations of branches"
+_LONG = f"values that take more than {TEXT_LIMIT:,} bytes to write"
 
 
 class Support(NamedTuple):
@@ -23,8 +25,8 @@ class Support(NamedTuple):
 
 SUPPORT: Mapping[str, Support] = {
     "type": Support("`1.0` is an integer, as drafts 6 and later say, but written as `1`"),
-    "enum": Support("any JSON values, each written in one way"),
-    "const": Support("as an `enum` of one value"),
+    "enum": Support("any JSON values, each written in one way", _LONG),
+    "const": Support("as an `enum` of one value", _LONG),
     "minimum": Support("exact, of any size"),
     "maximum": Support("exact, of any size"),
     "exclusiveMinimum": Support("exact; draft 4's boolean too"),
@@ -53,7 +55,9 @@ SUPPORT: Mapping[str, Support] = {
     "minContains": Support("counted with `contains`"),
     "maxContains": Support("counted with `contains`"),
     "unevaluatedItems": Support("not yet", "for arrays"),
-    "properties": Support("in the order of the schema, or in any order"),
+    "properties": Support(
+        "in the order of the schema, or in any order", f"names of more than {TEXT_LIMIT:,} characters"
+    ),
     "patternProperties": Support("overlapping patterns too: keys are split by the patterns that they match"),
     "additionalProperties": Support("any schema; no key is written twice"),
     "required": Support("honoured"),

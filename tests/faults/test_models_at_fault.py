@@ -179,5 +179,9 @@ def test_a_chat_template_runs_in_a_sandbox():
 
 def test_a_chat_template_that_refuses_the_messages_is_told_with_its_own_words():
     engine = RandomModel(with_template("{{ raise_exception('no system role') }}")).engine()
-    with pytest.raises(ModelError, match=r"fails on these messages \(TemplateError: no system role\); give the prompt"):
+    with pytest.raises(ModelError) as caught:
         engine.encode([{"role": "system", "content": "a"}])
+    assert str(caught.value) == (
+        "the chat template of RandomModel fails on these messages (TemplateError: no system role); give the prompt as "
+        "text, or messages that the template takes"
+    )

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from fillengine.generation import smollm2
 FORM = {"type": "object", "properties": {"word": {"type": "string", "maxLength": 8}}, "required": ["word"]}
 
 RUN = """
-import sys, time
+import resource, sys, time
 from fillengine.testing import ScriptedModel
 from fillengine.cli import extract, main
 
@@ -37,6 +38,10 @@ def slow(*arguments):
 
 engine._chooser.choices = slow
 extract.load_engine = lambda model: engine
+if "--room" in sys.argv:
+    # No file may grow beyond so many bytes: the line that crosses them is written in part.
+    room = int(sys.argv[sys.argv.index("--room") + 1])
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
 sys.argv = ["fillengine", "extract", "--schema", "form.json", "--output", "out.jsonl", "--grounding", "free",
             *(["--resume"] if "--resume" in sys.argv else []), "docs.jsonl", "--field", "text"]
 main()
@@ -55,6 +60,15 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
+def write_documents(folder: Path, num_documents: int) -> dict[str, Any]:
+    """The form and the documents that RUN reads; the options of its process."""
+    (folder / "form.json").write_text(json.dumps(FORM))
+    (folder / "docs.jsonl").write_text(
+        "".join(json.dumps({"text": f"document {n}"}) + "\n" for n in range(num_documents))
+    )
+    return {"cwd": folder, "env": environment(folder), "stderr": subprocess.PIPE, "text": True}
+
+
 @pytest.mark.parametrize(
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
@@ -62,12 +76,8 @@ def test_a_signal_in_the_middle_of_many_documents_loses_no_row(
     tmp_path: Path, number: int, code: int, word: str
 ) -> None:
     num_documents = 60
-    (tmp_path / "form.json").write_text(json.dumps(FORM))
-    (tmp_path / "docs.jsonl").write_text(
-        "".join(json.dumps({"text": f"document {n}"}) + "\n" for n in range(num_documents))
-    )
+    options = write_documents(tmp_path, num_documents)
     output = tmp_path / "out.jsonl"
-    options = {"cwd": tmp_path, "env": environment(tmp_path), "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-W", "ignore", "-c", RUN], **options) as process:
         while process.poll() is None and not (output.exists() and output.read_bytes().count(b"\n") >= 3):
             time.sleep(0.01)
@@ -87,6 +97,25 @@ def test_a_signal_in_the_middle_of_many_documents_loses_no_row(
     assert done.returncode == 0, done.stderr
     names = [json.loads(row)["document"] for row in output.read_text().splitlines()]
     assert names == [f"docs.jsonl:{n}" for n in range(1, num_documents + 1)]
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_run_keeps_the_whole_rows(tmp_path: Path) -> None:
+    options = write_documents(tmp_path, 12)
+    output = tmp_path / "out.jsonl"
+    command = [sys.executable, "-W", "ignore", "-c", RUN]
+    done = subprocess.run([*command, "--room", "200"], check=False, **options)
+    rows = output.read_text().splitlines()
+    assert [json.loads(row)["document"] for row in rows] == [f"docs.jsonl:{n}" for n in range(1, len(rows) + 1)]
+    assert 2 <= len(rows) < 12
+    assert done.stderr == (
+        f"fillengine: error: out.jsonl: cannot be written (File too large); {len(rows)} rows are whole, make room and "
+        "go on with --resume\n"
+    )
+    assert done.returncode == 2
+    done = subprocess.run([*command, "--resume"], check=False, **options)
+    assert done.returncode == 0, done.stderr
+    names = [json.loads(row)["document"] for row in output.read_text().splitlines()]
+    assert names == [f"docs.jsonl:{n}" for n in range(1, 13)]
 
 
 def test_an_interrupted_engine_can_be_used_again() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import fillengine
-from fillengine.errors import FillError
+from fillengine.errors import UnsupportedForm
 
 MEMORY = 3 * 2**30
 SECONDS = 120
@@ -39,11 +39,20 @@ def chain(link, levels=40):
 
 try:
     constraint = fillengine.Constraint(fillengine.compile({schema}), toy_tokenizer())
-    constraint.session().allowed()
+    session = constraint.session()
+    for _ in range(20):
+        if not session.is_finished:
+            session.advance(int(session.allowed().argmax()))
     print("writable")
 except fillengine.FillError as error:
     print(f"{{type(error).__name__}}: {{error}}")
 """
+
+TOO_MANY_WAYS = (
+    "the branches combine in more than 4096 ways; use fewer branches, or fewer anyOf/oneOf beside each other"
+)
+TOO_MANY_STATES = "use smaller bounds, a simpler pattern, or fewer constraints on one value"
+TOO_DEEP = "values nest deeper than 400 levels; make the schema recursive ($ref), or flatter"
 
 BOMBS = {
     "allOf that doubles 40 times": (
@@ -52,12 +61,11 @@ BOMBS = {
     ),
     "anyOf that doubles 40 times": (
         'chain(lambda ref: {"anyOf": [ref, ref]})',
-        "UnsupportedForm: at /$defs/d38/anyOf: the branches combine in more than 4096 ways; use fewer branches, "
-        "or fewer anyOf/oneOf beside each other",
+        f"UnsupportedForm: at /$defs/d38/anyOf: {TOO_MANY_WAYS}",
     ),
     "oneOf that doubles 40 times": (
         'chain(lambda ref: {"oneOf": [ref, ref]})',
-        "UnsupportedForm: at /$defs/",
+        f"UnsupportedForm: at /$defs/d39/oneOf: {TOO_MANY_WAYS}",
     ),
     "properties that double 40 times": (
         'chain(lambda ref: {"type": "object", "properties": {"a": ref, "b": ref}, "required": ["a", "b"]})',
@@ -66,26 +74,61 @@ BOMBS = {
     "choices beside each other": (
         '{"type": "object", "allOf": [{"anyOf": [{"required": [f"p{n}"]}, {"required": [f"q{n}"]}]} '
         "for n in range(25)]}",
-        "UnsupportedForm: at /allOf/",
+        f"UnsupportedForm: at /allOf/23/anyOf: {TOO_MANY_WAYS}",
     ),
     "a pattern that backtracks": ('{"type": "string", "pattern": "^(a+)+$"}', "writable"),
     "a pattern with an exponential automaton": (
         '{"type": "string", "pattern": "^(a|b)*a(a|b){40}$"}',
-        "UnsupportedForm: at /pattern: pattern '^(a|b)*a(a|b){40}$': a constraint needs ",
+        "UnsupportedForm: at /pattern: pattern '^(a|b)*a(a|b){40}$': a constraint needs 50002 automaton states or "
+        f"more, the limit is 50000; {TOO_MANY_STATES}",
     ),
     "repeats of repeats": (
         '{"type": "string", "pattern": "^((((a{1,100}){1,100}){1,100}){1,100})$"}',
-        "UnsupportedForm: at /pattern: pattern ",
+        "UnsupportedForm: at /pattern: pattern '^((((a{1,100}){1,100}){1,100}){1,100})$': a constraint needs 502352 "
+        f"automaton states or more, the limit is 500000; {TOO_MANY_STATES}",
+    ),
+    "a pattern of 10 MB": (
+        '{"type": "string", "pattern": "a" * 10_000_000}',
+        f"UnsupportedForm: at /pattern: pattern '{'a' * 300}'... (10000000 characters): a constraint needs 10000000 "
+        f"automaton states or more, the limit is 6000; {TOO_MANY_STATES}",
     ),
     "an enum of 10 MB": (
         '{"enum": [f"member {n:09} " + "x" * 80 for n in range(100_000)]}',
         "writable",
     ),
+    "an enum of one string of 10 MB": (
+        '{"enum": ["x" * 10_000_000]}',
+        "UnsupportedForm: at /enum/0: this value takes 10000002 bytes to write, the limit is 100000; leave it out, or "
+        "let a short name stand for it",
+    ),
+    "an enum of two strings of 10 MB within a property": (
+        '{"type": "object", "properties": {"a": {"enum": ["x", "y" * 10_000_000, "z" * 10_000_000]}}}',
+        "UnsupportedForm: at /properties/a/enum/1: this value takes 10000002 bytes to write, the limit is 100000; "
+        "leave it out, or let a short name stand for it",
+    ),
+    "a const of 10 MB that is no string": (
+        '{"const": [1] * 3_333_333}',
+        "UnsupportedForm: at /const: this value takes 9999999 bytes to write, the limit is 100000; leave it out, or "
+        "let a short name stand for it",
+    ),
+    "an enum of strings just below the limit": ('{"enum": ["x" * 99_998, "xy" * 49_999]}', "writable"),
+    "a name of 10 MB": (
+        '{"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {}, "c" * 10_000_000: {}}}}}',
+        "UnsupportedForm: at /properties/a/properties: name 1 is 10000000 characters long, the limit is 100000; use "
+        "a shorter one",
+    ),
+    "a required name of 10 MB": (
+        '{"type": "object", "required": ["a" * 10_000_000]}',
+        "UnsupportedForm: at /required: name 0 is 10000000 characters long, the limit is 100000; use a shorter one",
+    ),
     "5,000 nested objects": (
         'nested(lambda inner: {"type": "object", "properties": {"a": inner}})',
-        "UnsupportedForm: ",
+        f"UnsupportedForm: at /properties/a/properties/a/properties/a/properties/a: {TOO_DEEP}",
     ),
-    "5,000 nested arrays": ('nested(lambda inner: {"type": "array", "items": inner})', "UnsupportedForm: "),
+    "5,000 nested arrays": (
+        'nested(lambda inner: {"type": "array", "items": inner})',
+        f"UnsupportedForm: at /items/items/items/items/items/items/items/items: {TOO_DEEP}",
+    ),
     "5,000 nested allOf": ('nested(lambda inner: {"allOf": [inner]})', "writable"),
     "5,000 nested not": ('nested(lambda inner: {"not": inner})', "writable"),
 }
@@ -97,9 +140,7 @@ def test_a_bomb_ends_within_its_limits_with_a_clear_answer(name: str) -> None:
     script = SCRIPT.format(schema=schema, seconds=SECONDS, memory=MEMORY)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2_000:]
-    assert done.stdout.startswith(answer)
-    assert answer == "writable" or ";" in done.stdout or "10**12" in done.stdout, "it says what to do"
-    assert len(done.stdout) < 1_000
+    assert done.stdout == f"{answer}\n"
 
 
 @pytest.mark.parametrize(
@@ -111,8 +152,9 @@ def test_a_reference_to_a_network_address_is_never_fetched(monkeypatch: pytest.M
 
     monkeypatch.setattr(socket, "socket", refuse)
     monkeypatch.setattr(socket, "create_connection", refuse)
-    with pytest.raises(FillError) as caught:
+    with pytest.raises(UnsupportedForm) as caught:
         fillengine.compile({"type": "object", "properties": {"a": {"$ref": reference}}})
-    assert "/properties/a/$ref" in str(caught.value)
-    assert reference in str(caught.value)
-    assert ";" in str(caught.value)
+    assert str(caught.value) == (
+        f"at /properties/a/$ref: $ref {reference!r} leads out of the document, and nothing is fetched; copy its target "
+        "under $defs and refer to it there"
+    )
