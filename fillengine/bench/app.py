@@ -68,6 +68,10 @@ Output = Annotated[
     typer.Option("--output", "-o", metavar="FILE", help="Write the figures there, as JSON, and the turns beside it."),
 ]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the turns that are beside --output.")]
+PartOf = Annotated[
+    str | None,
+    typer.Option("--part", metavar="K/N", help="Only the K-th of N parts of the records; `merge` puts them together."),
+]
 TokenizerModel = Annotated[
     str, typer.Option("--model", "-m", metavar="NAME|FOLDER", help="Whose tokenizer: a known name or a folder.")
 ]
@@ -108,6 +112,7 @@ def generate(
         ),
     ] = False,
     warm_up: WarmUp = 1,
+    part: PartOf = None,
     output: Output = None,
     resume: Resume = False,
 ) -> None:
@@ -135,7 +140,7 @@ def generate(
         writes_truth=write_truth,
         num_warm_up=warm_up,
     )
-    _measure(plan, output, show_generate, resume=resume)
+    _measure(plan, output, show_generate, part=part, resume=resume)
 
 
 @app.command()
@@ -146,12 +151,14 @@ def extract(
     dtype: Dtype = None,
     dense: Dense = False,
     quantize: Quantize = None,
+    ways: Ways = "off,assert,auto",
     peers: Peers = "llguidance",
     batch_sizes: BatchSizes = "1,8",
     per_kind: PerKind = 20,
     records_per_turn: RecordsPerTurn = None,
     max_tokens: MaxTokens = 768,
     warm_up: WarmUp = 1,
+    part: PartOf = None,
     output: Output = None,
     resume: Resume = False,
 ) -> None:
@@ -162,15 +169,37 @@ def extract(
     plan = Plan(
         data=data,
         choice=_choice(model, None, dtype, dense=dense, quantize=quantize),
-        ways=("auto",),
+        ways=_names(ways),  # type: ignore[arg-type]  # checked there
         peers=_names(peers),
         batch_sizes=_numbers(batch_sizes, int, "--batch-sizes"),
         per_kind=per_kind,
         records_per_turn=records_per_turn,
         max_tokens=max_tokens,
         num_warm_up=warm_up,
+        command="extract",
     )
-    _measure(plan, output, show_extract, resume=resume)
+    _measure(plan, output, show_extract, part=part, resume=resume)
+
+
+@app.command()
+def merge(
+    data: Data,
+    parts: Annotated[
+        list[Path], typer.Argument(metavar="PART", help="What --part wrote to --output, the turns beside it.")
+    ],
+    *,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Write the figures there, as JSON.")],
+) -> None:
+    """One result from the parts of a measurement: ratios over the turns of all."""
+    from rich.console import Console
+
+    from fillengine.bench.merge import merge as merged
+    from fillengine.bench.show import show_extract, show_generate
+
+    content = merged(data, parts)
+    show = show_extract if content["measurement"]["command"] == "extract" else show_generate
+    show(Console(), content)
+    write_json(output, content)
 
 
 @app.command()
@@ -285,6 +314,7 @@ def memory(
         batch_sizes=_numbers(batch_sizes, int, "--batch-sizes"),
         per_kind=per_kind,
         max_tokens=max_tokens,
+        command="memory",
     )
     with Console(stderr=True).status("loading the model") as shown:
         content = measure_memories(
@@ -308,23 +338,26 @@ def _mask_engines(model: str, peers: str) -> tuple[Any, Any]:
     return engines, tokenizer.encoder.encode
 
 
-def _measure(plan: Plan, output: Path | None, show: Any, *, resume: bool) -> None:
+def _measure(plan: Plan, output: Path | None, show: Any, *, part: str | None, resume: bool) -> None:
     from rich.console import Console
 
     from fillengine.bench.measure import measure
+    from fillengine.bench.merge import turns_file
+    from fillengine.bench.part import WHOLE, Part
     from fillengine.errors import FillError
 
     if resume and output is None:
         raise FillError("--resume needs --output FILE, the file to go on with")
     errors = Console(stderr=True)
-    rows = None if output is None else output.with_suffix(".turns.jsonl")
+    rows = None if output is None else turns_file(output)
+    chosen = WHOLE if part is None else Part.of(part)
     status: AbstractContextManager[Any] = errors.status("loading the model")
     with status as shown:
 
         def report(setting: str, contender: str, done: int) -> None:
             shown.update(f"{setting}: {done} turns done, now {contender}")
 
-        content = measure(plan, rows=rows, resume=resume, report=report)
+        content = measure(plan, rows=rows, resume=resume, part=chosen, report=report)
     show(Console(), content)
     if output is not None:
         write_json(output, content)

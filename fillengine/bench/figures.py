@@ -13,10 +13,10 @@ from fillengine.bench.turns import TurnLog, TurnRow
 
 
 def figures(
-    setting: Setting, contender: str, records: Sequence[Record], log: TurnLog, *, has_truth: bool
+    setting: str, contender: str, records: Sequence[Record], log: TurnLog, *, has_truth: bool
 ) -> dict[str, Any]:
-    """Of one contender in one setting, over the turns that it has had. Times in seconds."""
-    turns = log.of(setting.name, contender)
+    """Of one contender in one setting (their names), over the turns that it has had. Times in seconds."""
+    turns = log.of(setting, contender)
     answers = [answer for turn in turns for answer in turn.answers]
     pairs = list(zip(_records_of(turns, records), answers, strict=True))
     tokens = sum(turn.num_tokens for turn in turns)
@@ -32,7 +32,7 @@ def figures(
         for kind in dict.fromkeys(record.kind for record, _ in pairs)
     }
     return {
-        "setting": setting.name,
+        "setting": setting,
         "contender": contender,
         "records": len(answers),
         "turns": len(turns),
@@ -57,9 +57,7 @@ def figures(
         "new_shapes": sum(len(turn.new_shapes) for turn in turns),
         "new_shapes_in_second_half": [shape for turn in turns[len(turns) // 2 :] for shape in turn.new_shapes],
         "against": {
-            other: against(turns, log.of(setting.name, other))
-            for other in log.contenders(setting.name)
-            if other != contender
+            other: against(turns, log.of(setting, other)) for other in log.contenders(setting) if other != contender
         },
     }
 
@@ -146,4 +144,5 @@ class SameTokens:
 
 
 def _records_of(turns: Sequence[TurnRow], records: Sequence[Record]) -> list[Record]:
-    return [records[turn.first + place] for turn in turns for place in range(len(turn.ids))]
+    by_id = {record.id: record for record in records}
+    return [by_id[record_id] for turn in turns for record_id in turn.ids]

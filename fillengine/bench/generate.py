@@ -24,11 +24,13 @@ def run(
     *,
     log: TurnLog,
     passes: PassLog,
+    takes: Callable[[int], bool] = lambda first: True,
     num_warm_up: int = 1,
     report: Report = lambda setting, contender, done: None,
 ) -> None:
     """Let the contenders take turns until each has answered all records; turns that `log` has are left out.
 
+    takes: whether the turns over the records from this place on are made here; see `part`
     num_warm_up: turns of each contender that count for nothing, over records that are changed for it: the first
     passes of a shape set things up, and costs are measured at first use.
     report: told the setting, who is next, and how many turns are done.
@@ -38,6 +40,8 @@ def run(
     done = 0
     is_warm = False
     for number, start in enumerate(starts):
+        if not takes(start):
+            continue
         part = list(enumerate(records))[start : start + setting.num_records]
         turn = number % len(contenders)
         for contender in [*contenders[turn:], *contenders[:turn]]:

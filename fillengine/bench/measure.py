@@ -17,6 +17,7 @@ from fillengine.bench.guides import Guides, peer
 from fillengine.bench.machine import machine
 from fillengine.bench.memory import measure_memory
 from fillengine.bench.models import Choice, describe, load, num_logits
+from fillengine.bench.part import WHOLE, Part
 from fillengine.bench.passes import watch
 from fillengine.bench.peers import InBatches, TokenByToken
 from fillengine.bench.records import Record, mispaired, read_records
@@ -38,6 +39,7 @@ RECORDS_PER_ROW = 2
 class Plan:
     """What is measured. The fields are those of `fillengine bench generate`.
 
+    command        whose measurement it is, for the page
     writes_truth   see `script`; records whose true answers do not fit their grounded forms are left out
     """
 
@@ -55,6 +57,7 @@ class Plan:
     is_mispaired: bool = False
     writes_truth: bool = False
     num_warm_up: int = 1
+    command: str = "generate"
 
     def __post_init__(self) -> None:
         for named, known, what in ((self.ways, WAYS, "way"), (self.groundings, GROUNDINGS, "grounding")):
@@ -83,7 +86,9 @@ class Plan:
     def header(self) -> dict[str, Any]:
         """What two runs must have in common to be one measurement."""
         fields = json.loads(json.dumps(asdict(self), default=str))
-        return {name: value for name, value in fields.items() if name not in ("data",)} | {"data": self.data.name}
+        return {name: value for name, value in fields.items() if name not in ("data", "command")} | {
+            "data": self.data.name
+        }
 
     def records(self) -> list[Record]:
         """Raises DocumentError where there are none."""
@@ -105,11 +110,13 @@ def measure(
     *,
     rows: Path | None = None,
     resume: bool = False,
+    part: Part = WHOLE,
     report: Report = lambda setting, contender, done: None,
     interrupted: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Everything that there is to say, for JSON. `is_whole` is False where KeyboardInterrupt ended it early.
 
+    part: the records that are measured here; see `merge`
     rows: a file that holds the turns while they are made; with `resume` those that it has are not made again.
     interrupted: called then, before the figures of what is there are made.
     """
@@ -118,7 +125,8 @@ def measure(
         loaded = load(plan.choice)
         records = plan.chosen(records, read_tokenizer(loaded.tokenizer))
         content: dict[str, Any] = {
-            "measurement": {"command": "generate", **plan.header},
+            "measurement": {"command": plan.command, **plan.header},
+            "part": str(part),
             "machine": machine(),
             "model": describe(loaded),
             "records": len(records),
@@ -127,6 +135,7 @@ def measure(
         }
         bench = _Bench(plan, loaded, script_of(records, read_tokenizer(loaded.tokenizer)))
         same = SameTokens(records)
+        largest = max(setting.num_records for setting in plan.settings)
         for setting in plan.settings:
             contenders = bench.contenders(setting)
             try:
@@ -136,6 +145,7 @@ def measure(
                     records,
                     log=log,
                     passes=bench.passes,
+                    takes=partial(part.takes, unit=largest),
                     num_warm_up=plan.num_warm_up,
                     report=report,
                 )
@@ -144,7 +154,7 @@ def measure(
                 interrupted()
             for contender in contenders:
                 if log.of(setting.name, contender.name):
-                    found = figures(setting, contender.name, records, log, has_truth=not plan.is_mispaired)
+                    found = figures(setting.name, contender.name, records, log, has_truth=not plan.is_mispaired)
                     content["figures"].append(found | {"same_tokens": same.compare(setting, contender, log)})
             if not content["is_whole"]:
                 break
@@ -167,7 +177,7 @@ def measure_memories(
         for row in measure_memory(setting, bench.makers(setting), records, weights=facts["bytes"], report=report)
     ]
     return {
-        "measurement": {"command": "memory", **plan.header},
+        "measurement": {"command": plan.command, **plan.header},
         "machine": machine(),
         "model": facts,
         "figures": rows,

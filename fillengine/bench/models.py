@@ -171,11 +171,18 @@ def _quantize(part: nn.Module, bits: int) -> None:
 
 
 def describe(loaded: LoadedModel) -> dict[str, Any]:
-    """For the JSON file: parameters as held, and their formats."""
+    """For the JSON file: parameters as held, their formats, and the bits of quantized ones (None: none are)."""
     arrays = [value for _, value in tree_flatten(loaded.model.parameters())]
     formats: dict[str, int] = {}
     for array in arrays:
         formats[str(array.dtype).removeprefix("mlx.core.")] = (
             formats.get(str(array.dtype).removeprefix("mlx.core."), 0) + array.nbytes
         )
-    return {"name": loaded.name, "bytes": sum(array.nbytes for array in arrays), "bytes_by_format": formats}
+    layers = (layer for _, layer in loaded.model.named_modules())
+    bits = [layer.bits for layer in layers if isinstance(layer, (nn.QuantizedLinear, nn.QuantizedEmbedding))]
+    return {
+        "name": loaded.name,
+        "bytes": sum(array.nbytes for array in arrays),
+        "bytes_by_format": formats,
+        "bits": max(bits, default=None),
+    }

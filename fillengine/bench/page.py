@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fillengine.bench.part import WHOLE
 from fillengine.errors import DocumentError
 
 # What the options are where nothing is said (`bench.app`).
@@ -17,6 +18,17 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "groundings": ["verbatim"],
         "batch_sizes": [1],
         "temperatures": [0.0],
+        "max_tokens": 768,
+        "seed": 0,
+        "num_warm_up": 1,
+    },
+    "extract": {
+        "ways": ["off", "assert", "auto"],
+        "groundings": ["verbatim"],
+        "peers": ["llguidance"],
+        "batch_sizes": [1, 8],
+        "temperatures": [0.0],
+        "per_kind": 20,
         "max_tokens": 768,
         "seed": 0,
         "num_warm_up": 1,
@@ -88,6 +100,8 @@ def read_results(folder: Path) -> dict[str, dict[str, Any]]:
             content = json.loads(path.read_text(encoding="utf-8"))
             if content["measurement"]["command"] not in _SECTIONS:
                 raise KeyError(content["measurement"]["command"])
+            if content.get("part", str(WHOLE)) != str(WHOLE):
+                raise DocumentError(f"{path}: part {content['part']} of a measurement; put its parts together by merge")
         except (ValueError, KeyError, TypeError) as error:
             raise DocumentError(f"{path}: not a result of fillengine bench ({error!r}); remove it") from None
         found[path.stem] = content
@@ -125,7 +139,8 @@ def section(name: str, content: dict[str, Any], *, has_plot: bool) -> list[str]:
 
 
 _TITLES = {
-    "generate": "Extraction",
+    "generate": "Writing",
+    "extract": "Extraction, end to end",
     "memory": "Memory",
     "masks": "Masks over JSONSchemaBench",
     "compile": "Time to the first mask",
@@ -137,12 +152,22 @@ def title(content: dict[str, Any]) -> str:
     parts = [_TITLES[measurement["command"]]]
     if "model" in content:
         parts.append(content["model"]["name"])
+        if (numbers := _numbers(content["model"])) not in parts[-1]:
+            parts.append(numbers)
     if measurement.get("is_mispaired"):
         parts.append("documents of another kind")
     if measurement.get("writes_truth"):
         parts.append("true answers")
     parts.append("GPU" if "gpu" in machine["device"].lower() else "CPU")
     return ": ".join([parts[0], ", ".join(parts[1:])])
+
+
+def _numbers(model: dict[str, Any]) -> str:
+    """What most of the weights are: bits of quantized ones, else a format."""
+    if model.get("bits"):
+        return f"{model['bits']} bit"
+    formats: dict[str, int] = model["bytes_by_format"]
+    return max(formats, key=lambda name: formats[name])
 
 
 def _machine(content: dict[str, Any]) -> str:
@@ -189,6 +214,41 @@ def _generate(content: dict[str, Any]) -> list[str]:
         if any("gap" in found for found in differing):
             lines += ["", _differences(differing)]
     return lines
+
+
+def _extract(content: dict[str, Any]) -> list[str]:
+    lines = []
+    for setting in dict.fromkeys(row["setting"] for row in content["figures"]):
+        rows = [row for row in content["figures"] if row["setting"] == setting]
+        lines += ["", f"### {setting[0].upper()}{setting[1:]}: {rows[0]['records']} documents", ""]
+        lines += _table(
+            (
+                "", "valid", "cut", "fields right", "seconds", "of it prefill", "decode", "other", "passes a token",
+                "documents/s",
+            ),
+            [_extract_row(row) for row in rows],
+        )  # fmt: skip
+        for reference in references(rows):
+            lines += ["", f"Times the documents a second of {reference}: all; median and quartiles of the turns.", ""]
+            lines += _table(
+                ("", "documents/s", "of turns"),
+                [_against_row(row, reference)[:3] for row in rows if reference in row["against"]],
+            )
+    return lines
+
+
+def _extract_row(row: dict[str, Any]) -> list[str]:
+    accuracy, seconds = row["accuracy_mean_of_kinds"], row["seconds"]
+    return [
+        row["contender"],
+        str(row["valid"]),
+        str(row["cut"]),
+        "" if accuracy is None else f"{accuracy:.3f}",
+        f"{seconds:.1f}",
+        *(f"{row[name] / seconds:.0%}" for name in ("prefill_seconds", "decode_seconds", "other_seconds")),
+        f"{row['forwards_per_token']:.2f}",
+        f"{row['documents_per_second']:.3f}",
+    ]
 
 
 def references(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -296,6 +356,7 @@ def _memory(content: dict[str, Any]) -> list[str]:
 
 _SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
     "generate": _generate,
+    "extract": _extract,
     "memory": _memory,
     "masks": _masks,
     "compile": _compile,

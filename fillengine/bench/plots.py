@@ -104,4 +104,4 @@ def _bars(axes: Axes, labels: list[str], values: list[float], what: str) -> int:
     return len(labels)
 
 
-_DRAW = {"generate": _generate, "masks": _masks, "compile": _compile}
+_DRAW = {"generate": _generate, "extract": _generate, "masks": _masks, "compile": _compile}

@@ -35,7 +35,7 @@ def generate_result() -> dict[str, Any]:
             log.add(TurnRow(setting.name, name, first, ids, seconds, seconds / 4, seconds / 2, 9, [], answers))
     same = SameTokens(RECORDS)
     rows = [
-        figures(setting, name, RECORDS, log, has_truth=True)
+        figures(setting.name, name, RECORDS, log, has_truth=True)
         | {"same_tokens": same.compare(setting, Pretender(name, family=name), log)}
         for name in (OURS, PEER)
     ]
@@ -110,9 +110,27 @@ def memory_result() -> dict[str, Any]:
     }
 
 
+def extract_result() -> dict[str, Any]:
+    content = generate_result()
+    measurement = {
+        **content["measurement"],
+        "command": "extract",
+        "choice": {**content["measurement"]["choice"], "quantize": None},
+        "batch_sizes": [2],
+        "writes_truth": False,
+    }
+    return {
+        **content,
+        "measurement": measurement,
+        "machine": {**MACHINE, "device": "Device(gpu, 0)", "device_name": "NVIDIA H200"},
+        "model": {**content["model"], "name": "smollm2", "bits": 4},
+    }
+
+
 RESULTS = {
     "a-generate": generate_result,
     "b-masks": masks_result,
     "c-compile": compile_result,
     "d-memory": memory_result,
+    "e-extract": extract_result,
 }

@@ -60,10 +60,73 @@ def test_generate_with_a_peer_and_true_answers(data):
     assert shown.count("1.000 (1.000 1.000)") == 2
 
 
-def test_extract_shows_documents_a_second(data):
-    shown = _bench("extract", data, "--peers", "", "--per-kind", 1, "--batch-sizes", 1, "--max-tokens", 130)
-    assert "prefill share" in shown
-    assert "2 documents" in shown
+def test_extract_shows_documents_a_second_prefill_and_accuracy_of_all_ways_and_the_peer(data, tmp_path):
+    pytest.importorskip("llguidance", reason="the extra `bench` is not installed: no peers here")
+    output = tmp_path / "figures.json"
+    shown = _bench("extract", data, "--per-kind", 1, "--batch-sizes", "1,8", "--max-tokens", 130, "--output", output)
+    assert shown.count("prefill share") == 2
+    assert shown.count("2 documents") == 2
+    content = json.loads(output.read_text())
+    assert content["measurement"]["command"] == "extract"
+    ours = ["off, verbatim", "assert, verbatim", "auto, verbatim"]
+    figures = content["figures"]
+    assert [row["contender"] for row in figures] == [
+        *ours, "llguidance, token by token", *ours, "llguidance, batch generator"
+    ]  # fmt: skip
+    for row in figures:
+        assert 0 < row["prefill_share"] < 1
+        assert row["documents_per_second"] == pytest.approx(row["records"] / row["seconds"], rel=0.01)
+        assert 0 <= row["accuracy_mean_of_kinds"] <= 1
+        others = {other["contender"] for other in figures if other["setting"] == row["setting"]} - {row["contender"]}
+        assert row["against"].keys() == others
+
+
+def test_parts_make_one_measurement_when_they_are_merged(data, tmp_path):
+    options = (
+        "--ways",
+        "off,auto",
+        "--batch-sizes",
+        "1,2",
+        "--max-tokens",
+        130,
+        "--warm-up",
+        0,
+        "--records-per-turn",
+        1,
+    )
+    parts = [tmp_path / f"part{number}.json" for number in (1, 2, 3)]
+    for number, path in enumerate(parts, start=1):
+        _bench("generate", data, *options, "--part", f"{number}/3", "--output", path)
+    contents = [json.loads(path.read_text()) for path in parts]
+    assert [content["part"] for content in contents] == ["1/3", "2/3", "3/3"]
+    # Four records: the first part has the first and the last, in both settings.
+    assert [[row["records"] for row in content["figures"]] for content in contents] == [[2] * 4, [1] * 4, [1] * 4]
+    output = tmp_path / "whole.json"
+    assert "4 records" in _bench("merge", data, *reversed(parts), "--output", output)
+    whole = json.loads(output.read_text())
+    assert (whole["part"], whole["is_whole"], whole["records"]) == ("1/1", True, 4)
+    for number, row in enumerate(whole["figures"]):
+        of_parts = [content["figures"][number] for content in reversed(contents)]
+        assert {(one["setting"], one["contender"]) for one in [row, *of_parts]} == {(row["setting"], row["contender"])}
+        for name in ("records", "turns", "tokens", "forwards", "valid"):
+            assert row[name] == sum(one[name] for one in of_parts)
+        assert row["seconds"] == pytest.approx(sum(one["seconds"] for one in of_parts), abs=0.01)
+        assert row["same_tokens"]["same"] == 4
+        (ratios,) = row["against"].values()
+        assert ratios["documents"]["pairs"] == 4
+    problems = {
+        (data, parts[0], parts[0]): "is in another part, too; name each part once",
+        (data, parts[0], tmp_path / "gone.json"): "No such file or directory; give the --output of a part",
+        (tmp_path / "other.jsonl", parts[0]): "was measured on records.jsonl; give that file",
+    }
+    for arguments, problem in problems.items():
+        assert problem in _bench("merge", *arguments, "--output", output, code=2).replace("\n", " ")
+    _bench("merge", data, *parts[:2], "--output", output)
+    assert not json.loads(output.read_text())["is_whole"]
+    strange = json.loads(parts[1].read_text())
+    strange["machine"]["device_name"] = "another"
+    parts[1].write_text(json.dumps(strange))
+    assert "its machine is not that of" in _bench("merge", data, *parts, "--output", output, code=2)
 
 
 def test_mispaired_records_have_no_accuracy(data, tmp_path):
@@ -85,6 +148,7 @@ def test_mispaired_records_have_no_accuracy(data, tmp_path):
         (("--dtype", "int4"), "there is no dtype int4"),
         (("--resume",), "--resume needs --output FILE"),
         (("--peers", "guidance"), "there is no peer guidance"),
+        (("--part", "4/3"), "--part is '4/3'; give the part and how many there are, such as 1/3"),
     ],
 )
 def test_a_wrong_option_is_named_with_what_to_do(data, options, problem):

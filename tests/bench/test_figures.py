@@ -36,7 +36,7 @@ def test_figures_add_up_over_the_turns():
     good = answer(1, 2, 3, text='{"package": "ab", "closes": [12, 7]}', asserted=1, proposed=4, accepted=1)
     bad = answer(1, text="{", is_cut=True)
     log = _log(_turn("A", 0, 2.0, [good], new_shapes=[(1, 2, 3)]), _turn("A", 1, 2.0, [bad], new_shapes=[(1, 4, 3)]))
-    found = figures(SETTING, "A", RECORDS, log, has_truth=True)
+    found = figures(SETTING.name, "A", RECORDS, log, has_truth=True)
     assert (found["records"], found["valid"], found["cut"]) == (2, 1, 1)
     assert found["accuracy"] == {"bug": 0.5}
     assert (found["tokens"], found["accepted_share"]) == (4, 0.25)
@@ -46,7 +46,7 @@ def test_figures_add_up_over_the_turns():
 
 
 def test_records_with_other_documents_have_no_accuracy():
-    found = figures(SETTING, "A", RECORDS, _log(_turn("A", 0, 1.0, [answer(1)])), has_truth=False)
+    found = figures(SETTING.name, "A", RECORDS, _log(_turn("A", 0, 1.0, [answer(1)])), has_truth=False)
     assert found["accuracy"] is None
     assert found["accuracy_mean_of_kinds"] is None
 

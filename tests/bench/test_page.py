@@ -32,10 +32,11 @@ def test_the_page_has_a_section_for_each_result_between_about_and_notes(folder):
     text = page(folder, notice="<!-- generated -->")
     assert re.findall(r"^#{1,2} .*$", text, re.M) == [
         "# Benchmarks",
-        "## Extraction: smollm2, 4 bit, true answers, CPU",
+        "## Writing: smollm2, 4 bit, float32, true answers, CPU",
         "## Masks over JSONSchemaBench: CPU",
         "## Time to the first mask: CPU",
-        "## Memory: smollm2, 4 bit, GPU",
+        "## Memory: smollm2, 4 bit, float32, GPU",
+        "## Extraction, end to end: smollm2, 4 bit, GPU",
         "## Notes",
     ]
     assert "2 x86_64 cores, mkl; Linux, Python 3.11.2" in text
@@ -68,6 +69,27 @@ def test_options_at_their_defaults_are_left_out_of_the_command():
     )
 
 
+def test_extraction_shows_the_shares_of_prefill_and_documents_a_second(folder):
+    text = page(folder, notice="")
+    assert (
+        "|  | valid | cut | fields right | seconds | of it prefill | decode | other | passes a token | documents/s |"
+        in text
+    )
+    assert "| auto, verbatim | 0 | 0 | 0.000 | 2.0 | 25% | 50% | 25% | 1.00 | 2.000 |" in text
+    assert (
+        "Times the documents a second of llguidance, batch generator: all; median and quartiles of the turns." in text
+    )
+
+
+def test_a_part_of_a_measurement_is_no_result_for_the_page(folder):
+    (folder / "f-part.json").write_text(json.dumps({**generate_result(), "part": "1/3"}))
+    with pytest.raises(DocumentError) as caught:
+        read_results(folder)
+    assert str(caught.value) == (
+        f"{folder / 'f-part.json'}: part 1/3 of a measurement; put its parts together by merge"
+    )
+
+
 def test_what_is_no_result_is_refused(tmp_path):
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(DocumentError, match="not a result of fillengine bench"):
@@ -78,7 +100,9 @@ def test_plots_are_drawn_for_light_and_dark_and_the_same_each_time(folder):
     pytest.importorskip("matplotlib", reason="the extra `bench` is not installed: no plots here")
     written = draw_all(folder)
     assert {path.name for path in written} == {
-        f"{name}.{theme}.svg" for name in ("a-generate", "b-masks", "c-compile") for theme in ("light", "dark")
+        f"{name}.{theme}.svg"
+        for name in ("a-generate", "b-masks", "c-compile", "e-extract")
+        for theme in ("light", "dark")
     }
     before = [path.read_bytes() for path in written]
     assert [path.read_bytes() for path in draw_all(folder)] == before
