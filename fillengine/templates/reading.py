@@ -1,19 +1,22 @@
 """Reading a JSON Schema, one level at a time.
 
 Reading never recurses, and unused definitions are free. Annotations and unknown keywords are passed over. In
-drafts 4 to 7 the siblings of `$ref` are too, as those drafts say. A keyword of a later draft than the one
-that `$schema` names is honoured nevertheless.
+drafts 4 to 7 the siblings of `$ref` are too, as those drafts say. A keyword that the draft named by `$schema` does
+not know is an unknown one: `if` in draft 4 (with a warning). Where `$schema` names none, all are honoured.
 """
 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
+from functools import lru_cache
 from math import isfinite
 from typing import Any
 
-from fillengine.errors import InvalidForm, UnsupportedForm
+from fillengine.errors import InvalidForm
 from fillengine.templates.references import Resource, resource_of
+from fillengine.templates.scalars import FormWarning
 from fillengine.templates.schema import (
     ATOMS,
     Arrays,
@@ -78,6 +81,8 @@ def _read(place: Place) -> Schema:
         resource = resource.inside(raw)
     if "$ref" in raw and resource.draft <= 7:
         raw = {key: raw[key] for key in raw if key in ("$ref", "x-fill")}
+    elif resource.names_draft and not raw.keys().isdisjoint(_unknown_to(resource.draft)):
+        raw = _known(raw, resource.draft)
     keywords = _Keywords(raw, pointer, resource)
     parts: dict[str, Any] = {}
     for key in raw:
@@ -85,6 +90,26 @@ def _read(place: Place) -> Schema:
         if part is not None and part not in parts:
             parts[part] = _READERS[part](keywords)
     return Schema(pointer, resource, **parts)
+
+
+@lru_cache(maxsize=8)
+def _unknown_to(draft: int) -> frozenset[str]:
+    """The keywords that a draft does not have and never had."""
+    return frozenset(key for key, (first, last) in DRAFTS_OF.items() if not first <= draft <= last)
+
+
+_passed_over: set[tuple[str, int]] = set()
+
+
+def _known(raw: dict[str, Any], draft: int) -> dict[str, Any]:
+    """A schema without the keywords that its draft does not know; a warning the first time for each."""
+    unknown = _unknown_to(draft)
+    for key in raw:
+        if key in unknown and (key, draft) not in _passed_over:
+            _passed_over.add((key, draft))
+            message = f"{key!r} is no keyword of the draft that $schema names and constrains nothing"
+            warnings.warn(message, FormWarning, stacklevel=2)
+    return {key: value for key, value in raw.items() if key not in unknown}
 
 
 def _shown(value: Any) -> str:
@@ -260,13 +285,6 @@ def _arrays(k: _Keywords) -> Arrays:
         k.resource.note_draft(7)
         prefix, items = k.places("items"), k.place("additionalItems")
     else:
-        if prefix and k.resource.draft < 2020 and "items" in k.raw:
-            raise UnsupportedForm(
-                "prefixItems beside items means one thing in draft 2020-12 and another in the draft named by $schema",
-                keyword="prefixItems",
-                pointer=f"{k.pointer}/prefixItems",
-                remedy="set $schema to draft 2020-12, or use an array as items",
-            )
         items = k.place("items")
     unique = k.raw.get("uniqueItems", False)
     if not isinstance(unique, bool):
@@ -378,6 +396,23 @@ KEYWORDS: Mapping[str, str] = {
     }.items()
     for key in keys.split()
 }
+
+
+_LATEST = 2020
+DRAFTS_OF: Mapping[str, tuple[int, int]] = {
+    key: drafts
+    for drafts, keys in {
+        (6, _LATEST): "const contains propertyNames",
+        (7, _LATEST): "if",
+        (2019, _LATEST): "dependentRequired dependentSchemas minContains maxContains unevaluatedItems "
+        "unevaluatedProperties",
+        (2020, _LATEST): "prefixItems $dynamicRef",
+        (2019, 2019): "$recursiveRef",
+    }.items()
+    for key in keys.split()
+}
+"""The first and the last draft that has a keyword; those that are missing here are in draft 4 already. A keyword that
+later drafts took back (`dependencies`, `items` as an array) is honoured there, as they recommend."""
 
 
 def keyword_in(pointer: str) -> str:

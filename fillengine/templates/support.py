@@ -39,7 +39,7 @@ SUPPORT: Mapping[str, Support] = {
         f"back-references, look-around under a repetition, {_STATES}",
     ),
     "format": Support("asserted, see below; an unknown format constrains nothing, with a warning"),
-    "prefixItems": Support("item by item", "beside `items` where `$schema` names an older draft"),
+    "prefixItems": Support("item by item"),
     "items": Support("an array of schemas (drafts 4 to 2019-09) is `prefixItems`"),
     "additionalItems": Support("behind an `items` array"),
     "minItems": Support("counted, of any size"),

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from json_schema_cases import CASES
 from json_schema_tools import accepts, machine
+from jsonschema import (
+    Draft4Validator,
+    Draft6Validator,
+    Draft7Validator,
+    Draft201909Validator,
+    Draft202012Validator,
+    validators,
+)
 
 from fillengine.automata import nodes
-from fillengine.templates import FormWarning, compile
+from fillengine.templates import FormWarning, compile, reading
 
 
 @pytest.mark.parametrize(("schema", "good", "bad"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
@@ -191,6 +200,41 @@ def test_an_unknown_format_is_passed_over_with_one_warning() -> None:
         assert accepts({"type": "string", "format": "no-such-format-1"}, "anything")
     assert accepts({"type": "string", "format": "no-such-format-1"}, "anything")
     assert accepts({"type": "integer", "format": "no-such-format-2"}, 1)
+
+
+@pytest.mark.parametrize(
+    ("draft", "keyword", "schema"),
+    [
+        ("http://json-schema.org/draft-04/schema#", "if", {"if": {"type": "object"}, "then": {"required": ["a"]}}),
+        ("http://json-schema.org/draft-06/schema#", "if", {"if": {"type": "object"}, "then": {"required": ["a"]}}),
+        ("http://json-schema.org/draft-04/schema#", "const", {"const": 1}),
+        ("http://json-schema.org/draft-04/schema#", "propertyNames", {"propertyNames": False}),
+        ("http://json-schema.org/draft-07/schema#", "prefixItems", {"properties": {"b": {"prefixItems": [False]}}}),
+        ("http://json-schema.org/draft-07/schema#", "dependentRequired", {"dependentRequired": {"b": ["a"]}}),
+        ("https://json-schema.org/draft/2020-12/schema", "$recursiveRef", {"$recursiveRef": "#nowhere"}),
+    ],
+)
+def test_a_keyword_that_the_named_draft_does_not_know_is_an_annotation(draft: str, keyword: str, schema: Any) -> None:
+    reading._passed_over.clear()
+    value = {"b": [1]}
+    with pytest.warns(FormWarning, match=re.escape(repr(keyword))):
+        assert accepts({"$schema": draft, **schema}, value, additional="schema")
+    judge = validators.validator_for({"$schema": draft})
+    assert judge({"$schema": draft, **schema}).is_valid(value)
+
+
+@pytest.mark.parametrize("draft", ["http://json-schema.org/draft-07/schema#", None])
+def test_a_keyword_counts_where_the_draft_knows_it_or_none_is_named(draft: str | None) -> None:
+    schema = {"if": {"type": "object"}, "then": {"required": ["a"]}}
+    assert not accepts({"$schema": draft, **schema} if draft else schema, {"b": 1}, additional="schema")
+
+
+def test_each_keyword_has_the_drafts_that_jsonschema_gives_it() -> None:
+    judges = {4: Draft4Validator, 6: Draft6Validator, 7: Draft7Validator, 2019: Draft201909Validator}
+    judges[2020] = Draft202012Validator
+    for keyword in reading.DRAFTS_OF.keys() - {"minContains", "maxContains"}:  # it reads these with contains
+        known = [draft for draft, judge in judges.items() if keyword in judge.VALIDATORS]
+        assert reading.DRAFTS_OF[keyword] == (known[0], known[-1]), keyword
 
 
 def test_a_form_knows_its_schema_and_judges_texts() -> None:
