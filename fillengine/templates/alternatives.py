@@ -20,7 +20,8 @@ from fillengine.templates.schema import ALL_ATOMS, ATOMS, Conjunction, Objects, 
 
 # Past this many flat conjunctions of one value a schema is refused: each of them is compiled.
 ALTERNATIVES_LIMIT = 4096
-# A branch of a oneOf is kept apart from its rivals by so many alternatives; past it, texts are compared.
+# A branch of a oneOf is kept apart from its rivals by so many alternatives, of so many rivals that take more than
+# one; past it, texts are compared.
 _TAKEN_APART_LIMIT = 64
 _RIVALS_LIMIT = 4
 
@@ -275,8 +276,8 @@ class Alternatives:
         for branch, rivals in zip(branches, against, strict=True):
             others = tuple(branches[rival][0] for rival in rivals)
             extra = tuple(self._none_of(other, (*base, *branch)) for other in others)
-            ways = prod(max(1, len(one.logic.any_of)) for one in extra if one.logic is not None)
-            if ways > _TAKEN_APART_LIMIT or len(others) > _RIVALS_LIMIT:
+            ways = [len(one.logic.any_of) for one in extra if one.logic is not None and len(one.logic.any_of) > 1]
+            if prod(ways) > _TAKEN_APART_LIMIT or len(ways) > _RIVALS_LIMIT:
                 extra = tuple(map(self.negations.apart, others))
             exclusive.append((*branch, *extra))
         return tuple(exclusive)

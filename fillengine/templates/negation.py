@@ -3,6 +3,7 @@
     not {"required": ["x", "y"]}        an object without x, or an object without y
     not {"type": "string"}              any other type
     not {"properties": {"k": S}}        an object that has k, and k is no S
+    ... and "required": ["k"]           an object without k, or k is no S
     not {"items": S}                    an array that contains something that is no S
     not {"propertyNames": S}            an object that has a property whose name is no S
 
@@ -194,11 +195,16 @@ class Negations:
 
     def _objects(self, schema: Schema, objects: Objects) -> Iterator[Objects]:
         never = self._never(schema)
+        described = {
+            name: source for name, source in (objects.properties or {}).items() if not self._reader.read(source).is_true
+        }
         for name in objects.required:
-            yield Objects(properties={name: never}, derived=True)
-        for name, source in (objects.properties or {}).items():
-            if not self._reader.read(source).is_true:
-                yield Objects(properties={name: self.no(source)}, required=(name,), derived=True)
+            if name not in described:
+                yield Objects(properties={name: never}, derived=True)
+        for name, source in described.items():
+            # One object says that a required one is absent, or there and no such value.
+            needs: tuple[str, ...] = () if name in objects.required else (name,)
+            yield Objects(properties={name: self.no(source)}, required=needs, derived=True)
         if objects.min_properties:
             yield Objects(max_properties=objects.min_properties - 1, derived=True)
         if objects.max_properties is not None:
