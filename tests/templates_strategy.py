@@ -67,18 +67,27 @@ def _unordered(children: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         ]
     )
     others = st.lists(st.builds(Other, keys, st.none() | st.just(Literal(b": ")) | children), max_size=1).map(tuple)
-    bounds = st.sampled_from([(0, None), (1, None), (2, None), (0, 2), (1, 1), (2, 3)])
+    bounds = st.sampled_from([(0, None), (0, None), (1, None), (2, None), (0, 2), (1, 1), (2, 3)])
+    clauses = st.lists(st.tuples(st.integers(0, 31), st.integers(0, 31)), max_size=3)
 
-    def node(entries: tuple[Entry, ...], others: tuple[Other, ...], bound: tuple[int, int | None]) -> Node:
+    def node(
+        entries: tuple[Entry, ...],
+        others: tuple[Other, ...],
+        bound: tuple[int, int | None],
+        clauses: list[tuple[int, int]],
+    ) -> Node:
         low, high = bound
+        every = (1 << len(entries)) - 1
+        together = tuple((some & every, all_of & every) for some, all_of in clauses) if bound == (0, None) else ()
         required = sum(entry.is_required for entry in entries)
         if not others:
             low = min(low, len(entries))
         high = None if high is None else max(high, required)
         comma = Literal(b", ")
-        return Unordered(entries, others, low, high, Literal(b""), comma, Literal(b"}"), Literal(b"}"))
+        end = Literal(b"}")
+        return Unordered(entries, others, low, high, Literal(b""), comma, end, end, clauses=together)
 
-    return st.builds(node, entries, others, bounds)
+    return st.builds(node, entries, others, bounds, clauses)
 
 
 def nodes(*, rules: bool = False) -> st.SearchStrategy[Node]:

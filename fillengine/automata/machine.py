@@ -18,6 +18,7 @@ from fillengine.automata.control import MARK
 from fillengine.automata.fresh import FreshLeaf, fresh_leaf
 from fillengine.automata.leaf import INFINITE, ByteCosts, Costs, EntriesLeaf, LiteralLeaf, leaf_of
 from fillengine.automata.lockstep import LockstepLeaf, is_lifeless, note_lifeless
+from fillengine.automata.membership import Membership
 from fillengine.automata.node_costs import NodeCosts
 from fillengine.automata.nodes import (
     Choice,
@@ -25,7 +26,6 @@ from fillengine.automata.nodes import (
     Fresh,
     Literal,
     Node,
-    Other,
     Pattern,
     Repeat,
     Rule,
@@ -61,8 +61,7 @@ class Machine:
         self._frames: dict[tuple[Node, int, int | None, Frame | None, Members | None], Frame] = {}
         self._states: dict[Hashable, State] = {}
         self._stacks = Stacks(self._frame, self._fresh_leaf)
-        self._required_bits: dict[Unordered, int] = {}
-        self._writable_bits: dict[Unordered, int] = {}
+        self._membership = Membership(lambda node: self._finite.of(node), self._fresh_leaf)
         self._in_tokens: NodeCosts | None = None
         if len(self._costs.alphabet) == 256:
             self._finite = NodeCosts(template, self._fewest_bytes, len)
@@ -400,16 +399,16 @@ class Machine:
             elif isinstance(node, Unordered) and _is_due(node, frame):
                 assert frame is not None
                 # Its entries, behind the comma.
-                entries = self._open_entries(frame)
+                entries = self._membership.open_entries(frame)
                 if entries:
                     spot = self._spot(node)
                     assert isinstance(spot.leaf, EntriesLeaf)
                     configurations.append((spot, (entries, spot.leaf.root, 0), frame))
             elif isinstance(node, Unordered):
                 first = self._frame(node, 0, None, frame, Members())
-                if node.low == 0 and not node.num_wants and not any(entry.is_required for entry in node.entries):
+                if node.low == 0 and not self._membership.num_missing(first):
                     work.append((node.empty, frame))
-                if self._can_go_on(first):
+                if self._membership.can_go_on(first):
                     due = self._frame(node, 0, None, frame, Members(is_due=True))
                     work.append((node.lead, due))
             elif isinstance(node, Literal | Pattern | Words | Except):
@@ -482,38 +481,16 @@ class Machine:
             cap = max(node.low, (node.high or 0) + 1, 1)
             num_others = min(members.num_others + 1, cap)
             for index, other in enumerate(node.others):
-                if self._fits(frame, other):
+                if self._membership.fits(frame, other):
                     begun = members.begun(index, num_others)
                     count = frame.count | other.grants << len(node.entries)
                     yield other.key, self._frame(node, count, None, frame.parent, begun)
         else:
             number = node.num_written(frame.count) + members.num_others
-            if number >= node.low and not self._num_missing(frame):
+            if number >= node.low and not self._membership.num_missing(frame):
                 yield node.end, frame.parent
-            if self._can_go_on(frame):
+            if self._membership.can_go_on(frame):
                 yield node.comma, self._frame(node, frame.count, None, frame.parent, members._replace(is_due=True))
-
-    def _open_entries(self, frame: Frame) -> int:
-        """The entries that may come next, as bits."""
-        node, count = frame.node, frame.count
-        assert isinstance(node, Unordered)
-        allowed = self._writable(node) & ~count
-        if self._is_tight(frame):
-            allowed &= self._required(node)
-        return allowed
-
-    def _writable(self, node: Unordered) -> int:
-        """The entries that can be finished, as bits."""
-        bits = self._writable_bits.get(node)
-        if bits is None:
-            finite = self._finite.of
-            bits = sum(
-                1 << index
-                for index, entry in enumerate(node.entries)
-                if entry.rest is None or finite(entry.rest) < INFINITE
-            )
-            self._writable_bits[node] = bits
-        return bits
 
     def _entered(self, leaf: EntriesLeaf, q: Any, frame: Frame | None) -> list[Work]:
         """What follows the entries whose text is whole."""
@@ -531,68 +508,6 @@ class Machine:
     def after_entry(self, frame: Frame, index: int) -> State:
         """The state behind the text of an entry."""
         return self._close([self.entry(frame, index)], [])
-
-    def _fits(self, frame: Frame, other: Other) -> bool:
-        """Whether one more such member can be written. One that grants only what is granted is never needed."""
-        node, members = frame.node, frame.members
-        assert isinstance(node, Unordered)
-        assert members is not None
-        if other.rest is not None and self._finite.of(other.rest) >= INFINITE:
-            return False
-        wants = node.wants(frame.count)
-        if other.grants and not other.grants & wants:
-            return False
-        if node.high is None:
-            return True
-        number = node.num_written(frame.count) + members.num_others
-        missing = (self._required(node) & ~frame.count).bit_count() + self._least_others(node, wants & ~other.grants)
-        return number + missing < node.high
-
-    def _is_tight(self, frame: Frame) -> bool:
-        """Only members that are needed fit in what is left of the upper bound."""
-        node, members = frame.node, frame.members
-        assert isinstance(node, Unordered)
-        assert members is not None
-        number = node.num_written(frame.count) + members.num_others
-        return node.high is not None and number + self._num_missing(frame) >= node.high
-
-    def _num_missing(self, frame: Frame) -> int:
-        """How many more members are needed at least: required entries, and others that grant what is wanted."""
-        node = frame.node
-        assert isinstance(node, Unordered)
-        return (self._required(node) & ~frame.count).bit_count() + self._least_others(node, node.wants(frame.count))
-
-    def _least_others(self, node: Unordered, wants: int) -> int:
-        """How many others it takes at least to grant all of `wants`."""
-        if not wants:
-            return 0
-        granted = [other.grants & wants for other in node.others]
-        return 1 + min((self._least_others(node, wants & ~some) for some in granted if some), default=INFINITE)
-
-    def _required(self, node: Unordered) -> int:
-        bits = self._required_bits.get(node)
-        if bits is None:
-            required = (1 << index for index, entry in enumerate(node.entries) if entry.is_required)
-            bits = self._required_bits[node] = sum(required)
-        return bits
-
-    def _can_go_on(self, frame: Frame) -> bool:
-        """Whether one more member can be written."""
-        node, members = frame.node, frame.members
-        assert isinstance(node, Unordered)
-        assert members is not None
-        number, missing = node.num_written(frame.count) + members.num_others, self._num_missing(frame)
-        if node.high is not None and number >= node.high:
-            return False
-        if missing:
-            return True
-        if self._writable(node) & ~frame.count:
-            return True
-        return any(
-            self._fits(frame, other)
-            and self._fresh_leaf(other.key).begin(members.words, is_sealed=members.is_sealed) is not None
-            for other in node.others
-        )
 
 
 def _is_due(node: Unordered, frame: Frame | None) -> bool:

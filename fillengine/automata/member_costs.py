@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from fillengine.automata.leaf import INFINITE
 from fillengine.automata.nodes import Unordered
+from fillengine.automata.presence import Presence
 from fillengine.automata.state import Members
 
 WORDS_SLACK = 10
@@ -42,10 +43,22 @@ class MemberCosts:
         optional = [index for index, entry in enumerate(node.entries) if not entry.is_required]
         self._optional = sorted(optional, key=entries.__getitem__)
         self._missing: dict[int, int] = {}
+        self._presence = Presence(node.clauses, [None if cost >= INFINITE else cost for cost in entries])
+
+    def is_whole(self, written: int) -> bool:
+        """Whether nothing is missing, however few members there must be."""
+        return not self._required & ~written and not self._node.wants(written) and self._presence.missing(written) == 0
 
     def left(self, written: int, members: Members) -> int:
         """Behind what is written: entries as bits, and `members`."""
         missing = self._required & ~written
+        if self._node.clauses:
+            beside = self._presence.missing(written | self._required)
+            if beside is None:
+                return INFINITE
+            missing |= beside
+            if members.is_due and not missing:
+                missing = self._addable(written)
         granting = self._granted(self._node.wants(written))
         num_missing = missing.bit_count() + len(granting)
         needed = self._low - self._node.num_written(written) - members.num_others - num_missing
@@ -62,6 +75,8 @@ class MemberCosts:
 
     def left_behind(self, written: int, members: Members, indexes: Iterable[int]) -> list[int]:
         """Behind each of these entries, which are not written yet, where one is written next."""
+        if self._node.clauses:
+            return [self.left(written | 1 << index, members.written()) for index in indexes]
         missing = self._required & ~written
         granting = self._granted(self._node.wants(written))
         num_missing = missing.bit_count() + len(granting)
@@ -79,6 +94,18 @@ class MemberCosts:
                 rest, following = total - cheapest.get(index, dearest), num_missing + max(needed - 1, 0)
             found.append(min(INFINITE, rest + following * self._comma))
         return found
+
+    def _addable(self, written: int) -> int:
+        """The cheapest optional entry that may stand beside what is written, with what it takes; 0: there is none."""
+        best = 0
+        for index in self._optional:
+            if not written >> index & 1 and self._entries[index] < INFINITE:
+                beside = self._presence.missing(written | 1 << index)
+                if beside is not None:
+                    way = beside | 1 << index
+                    if not best or self._sum(way) < self._sum(best):
+                        best = way
+        return best
 
     def _granted(self, wants: int) -> list[int]:
         """The costs of the cheapest others that grant all of `wants`."""

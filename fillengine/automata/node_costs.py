@@ -115,7 +115,7 @@ class NodeCosts:
         if isinstance(node, Rule):
             return self._rule_costs[node.name]
         if isinstance(node, Unordered):
-            if node.low == 0 and not node.num_wants and not any(entry.is_required for entry in node.entries):
+            if node.low == 0 and self._members(node).is_whole(0):
                 return self._cost[node.empty]
             return min(INFINITE, self._cost[node.lead] + self._members(node).left(0, Members(is_due=True)))
         if isinstance(node, Repeat):

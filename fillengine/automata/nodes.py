@@ -124,6 +124,7 @@ class Other:
 class Unordered:
     """`low` to `high` members in any order (high None: no bound), each entry at most once, each other one new.
 
+    clauses        which entries may stand together (see `presence`); only where `low` and `high` say nothing
     num_wants      bits of `Other.grants` of which each must be granted by some member; the others that grant
                    anything have words without end
     lead, comma    in front of the first member and of all others
@@ -140,6 +141,7 @@ class Unordered:
     empty: Node
     label: str = ""
     num_wants: int = 0
+    clauses: tuple[tuple[int, int], ...] = ()
 
     def num_written(self, written: int) -> int:
         """How many entries are written, of `Frame.count`, which has the wants that are granted above them."""

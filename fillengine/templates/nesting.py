@@ -77,4 +77,4 @@ class _Copier:
     def _other(self, other: nodes.Other) -> nodes.Other:
         key = self.copy(other.key)
         assert isinstance(key, nodes.Fresh)
-        return nodes.Other(key, self._optional(other.rest))
+        return nodes.Other(key, self._optional(other.rest), other.grants)
