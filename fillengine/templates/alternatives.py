@@ -2,9 +2,9 @@
 
 A *conjunction* is a tuple of schemas that one value must all satisfy. `Alternatives.of` rewrites it into
 *flat* conjunctions, any of which the value must satisfy: `$ref` and `allOf` are followed, `anyOf`, `oneOf`,
-`if`, `not` and `dependentRequired` are distributed. What is left of each schema are the keywords that look
-at the value itself. The records are finite in number, so are their combinations, and recursion through
-`$ref` comes back to a conjunction that is already known.
+`if`, `not` and `dependentSchemas` are distributed, but what says only which properties are there is one condition
+(`presence`). What is left of each schema are the keywords that look at the value itself. The records are finite in
+number, so are their combinations, and recursion through `$ref` comes back to a conjunction that is already known.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from math import prod
 
 from fillengine.errors import UnsupportedForm
 from fillengine.templates.negation import Negations
+from fillengine.templates.presence import PresenceRules, Rule
 from fillengine.templates.reading import Reader, keyword_in
 from fillengine.templates.schema import ALL_ATOMS, ATOMS, Conjunction, Objects, Schema, identity
 
@@ -80,6 +81,7 @@ class Alternatives:
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.negations = Negations(reader)
+        self._rules = PresenceRules(reader)
         self.is_negated = False
         """What is worked out is excluded later, so that leaving values out would let them in."""
         self.is_empty: Callable[[Conjunction], bool] = lambda _: False
@@ -174,23 +176,38 @@ class Alternatives:
         if schema.objects is not None:
             self._depend(draft, schema, schema.objects, opened)
         tagged: tuple[Schema, ...] = ()
+        rules = self._rules
         if logic.discriminator is not None:
             tagged = (self._needs(schema, "discriminator", (logic.discriminator,)),)
-        if logic.any_of:
+        if logic.any_of and (tagged or not self._by_presence(draft, schema, "anyOf", rules.any_of(logic.any_of))):
             branches = tuple((read(place), *tagged) for place in logic.any_of)
             keyword, place = ("anyOf", f"{pointer}/anyOf") if not logic.derived else (keyword_in(pointer), pointer)
             draft.groups.append(_Group(branches, keyword, place, opened))
-        if logic.one_of:
+        if logic.one_of and (tagged or not self._by_presence(draft, schema, "oneOf", rules.one_of(logic.one_of))):
             branches = tuple((read(place), *tagged) for place in logic.one_of)
             keyword, place = ("oneOf", f"{pointer}/oneOf") if not logic.derived else (keyword_in(pointer), pointer)
             group = _Group(branches, keyword, place, opened, len(branches) > 1)
             draft.groups.append(group)
-        if logic.negated is not None:
+        if logic.negated is not None and not self._by_presence(draft, schema, "not", rules.opposite(logic.negated)):
             negated = self.negations.of(read(logic.negated))
             keyword, place = ("not", f"{pointer}/not") if not logic.derived else (keyword_in(pointer), pointer)
             draft.groups.append(_Group(tuple((part,) for part in negated), keyword, place, opened))
-        if logic.conditional is not None:
+        if logic.conditional is not None and not self._by_presence(draft, schema, "if", rules.conditional(logic)):
             self._condition(draft, schema, opened)
+
+    def _by_presence(self, draft: _Draft, schema: Schema, why: str, rule: Rule | None) -> bool:
+        """Add what a part of a schema says of the presence of properties, where that is all that it says."""
+        if rule is None:
+            return False
+        if rule.elsewhere and not rule.clauses:
+            return True
+        key = (schema, f"presence by {why}")
+        if key not in self._derived:
+            objects = Objects(together=tuple(rule.clauses), derived=True)
+            types = None if rule.elsewhere else ATOMS["object"]
+            self._derived[key] = Schema(schema.pointer, schema.resource, types=types, objects=objects)
+        draft.flat[self._derived[key]] = None
+        return True
 
     def _condition(self, draft: _Draft, schema: Schema, opened: Open) -> None:
         """`if`/`then`/`else`: (if and then) or (not if and else)."""
@@ -210,6 +227,8 @@ class Alternatives:
         """`dependentRequired`, `dependentSchemas`: the property is absent, or the rest holds."""
         needs, schemas = objects.dependent_required or {}, objects.dependent_schemas or {}
         for name in dict.fromkeys((*needs, *schemas)):
+            if self._by_presence(draft, schema, f"dependency on {name}", self._rules.dependency(objects, name)):
+                continue
             present = [self._needs(schema, f"with {name}", (*needs.get(name, ()), name))]
             if name in schemas:
                 present.append(self.reader.read(schemas[name]))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from fillengine.automata import nodes
 from fillengine.automata.nodes import Node
+from fillengine.automata.presence import Clause
 from fillengine.templates.array_shapes import ArrayWalk, State
 from fillengine.templates.object_shapes import least_granting
 from fillengine.templates.schema import Conjunction
@@ -38,6 +39,11 @@ class Tail:
     num_wants: int = 0
 
 
+# Nothing is written yet; the clauses of which something is still open.
+_Lack = tuple[bool, frozenset[Clause]]
+# So many of them behind one part are told apart.
+_LACKS_LIMIT = 4096
+
 # Written so far -> pieces of what follows, last first; None: no way to finish from here.
 _States = dict[int, "list[Piece] | None"]
 
@@ -51,8 +57,12 @@ def unordered_node(
     layout: Layout,
     label: str,
     num_wants: int = 0,
+    clauses: tuple[Clause, ...] = (),
 ) -> Node | None:
-    """`parts` and any number of `others` in any order, `low` to `high` in all. None: impossible."""
+    """`parts` and any number of `others` in any order, `low` to `high` in all. None: impossible.
+
+    clauses: which parts may stand together (as bits); only where `low` and `high` say nothing
+    """
     required = sum(part.is_required for part in parts)
     if high is not None and max(required, low) > high:
         return None
@@ -75,6 +85,7 @@ def unordered_node(
         sequence((*layout.empty, close)),
         label,
         num_wants,
+        clauses,
     )
     return sequence((start, members))
 
@@ -110,6 +121,54 @@ def object_node(parts: Sequence[Part], tail: Tail | None, low: int, high: int | 
         states = builder.before(parts[number], states, min(before, cap), min(number, cap))
     pieces = states[0]
     return None if pieces is None else sequence([b"{", *reversed(pieces)])
+
+
+def together_node(parts: Sequence[Part], clauses: tuple[Clause, ...], tail: Tail | None, layout: Layout) -> Node | None:
+    """`parts` in order, of which those may stand together that the clauses (over their numbers, as bits) let; then
+    `tail`. None: impossible, or more than `_LACKS_LIMIT` things to remember between two parts.
+
+    What follows a part depends on what the parts before it leave of the clauses.
+    """
+    builder = _Builder(b"}", layout, 0, None, 1, None)
+    levels: list[dict[_Lack, None]] = [{(True, frozenset(clauses)): None}]
+    for number in range(len(parts)):
+        level: dict[_Lack, None] = {}
+        for lack in levels[-1]:
+            level.update(dict.fromkeys(_following(lack, number, parts[number]).values()))
+        if len(level) > _LACKS_LIMIT:
+            return None
+        levels.append(level)
+    behind: dict[_Lack, Node | None] = {}
+    for lack in levels.pop():
+        pieces = builder.ends(tail, 0, 1)[0 if lack[0] else 1]
+        behind[lack] = None if pieces is None else sequence(reversed(pieces))
+    for number in range(len(parts) - 1, -1, -1):
+        here: dict[_Lack, Node | None] = {}
+        for lack in levels.pop():
+            lead = layout.gap if lack[0] else layout.comma
+            options: list[Node] = []
+            for is_written, after in _following(lack, number, parts[number]).items():
+                rest = behind[after]
+                if rest is not None:
+                    options.append(sequence((*lead, *parts[number].pieces, rest)) if is_written else rest)
+            here[lack] = choice(options) if options else None
+        behind = here
+    (whole,) = behind.values()
+    return None if whole is None else sequence((b"{", whole))
+
+
+def _following(lack: _Lack, number: int, part: Part) -> dict[bool, _Lack]:
+    """What is lacking behind a part that is written, and behind one that is left out, where these may be."""
+    is_first, clauses = lack
+    bit = 1 << number
+    found: dict[bool, _Lack] = {}
+    written = frozenset((some, every & ~bit) for some, every in clauses if not some & bit)
+    if (0, 0) not in written:
+        found[True] = (False, written)
+    left_out = frozenset((some & ~bit, every) for some, every in clauses if not every & bit)
+    if not part.is_required and (0, 0) not in left_out:
+        found[False] = (is_first, left_out)
+    return found
 
 
 def array_node(prefix: Sequence[Node], rest: Tail | None, low: int, high: int | None, layout: Layout) -> Node | None:

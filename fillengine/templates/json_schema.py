@@ -18,10 +18,19 @@ from fillengine.errors import AutomatonTooLarge, UnsupportedForm
 from fillengine.templates import numbers
 from fillengine.templates.alternatives import Flat
 from fillengine.templates.array_shapes import ArrayShape, ArrayWalk
-from fillengine.templates.containers import Part, Tail, array_node, object_node, unordered_node, walk_node
+from fillengine.templates.containers import (
+    Part,
+    Tail,
+    array_node,
+    object_node,
+    together_node,
+    unordered_node,
+    walk_node,
+)
 from fillengine.templates.holes import Ground, Holes
 from fillengine.templates.object_shapes import ObjectShape
 from fillengine.templates.outline import Outline, children
+from fillengine.templates.presence import can_hold, in_bits, refusal, settled
 from fillengine.templates.scalars import lift
 from fillengine.templates.schema import Conjunction, Schema, escape
 from fillengine.templates.shapes import Shape
@@ -261,7 +270,7 @@ class _Writer:
             if array is not None:
                 options.append(array)
         for one in shape.objects:
-            written = self._object(one, depth, label)
+            written = self._object(one, depth, label, shape.pointer)
             if written is not None:
                 options.append(written)
         assert options, "the outline found a value"
@@ -331,17 +340,23 @@ class _Writer:
         options: list[Node] = [self._node(conjunction, depth)] if self._outline.has_value(conjunction) else []
         return choice(options) if options else nodes.Choice(())
 
-    def _object(self, inner: ObjectShape, depth: int, label: str) -> Node | None:
+    def _object(self, inner: ObjectShape, depth: int, label: str, pointer: str) -> Node | None:
         has_value, form = self._outline.has_value, layout(self._style, depth)
         below = self._below(((), depth))
-        parts = []
+        required = frozenset(member.name for member in inner.members if member.is_required)
+        dead = frozenset(member.name for member in inner.members if not has_value(member.value))
+        names = settled(inner.clauses, required, dead)
+        if names is None or names.required & names.absent or not can_hold(names, pointer):
+            return None
+        parts: list[Part] = []
+        order: dict[str, int] = {}
         for member in inner.members:
-            if has_value(member.value):
+            if member.name not in names.absent:
                 name = spelled(member.name, self._style, depth)
                 pieces = (name, *form.colon, self._node(member.value, below))
-                parts.append(Part(pieces, member.is_required))
-            elif member.is_required:
-                return None
+                order[member.name] = len(parts)
+                parts.append(Part(pieces, member.name in names.required))
+        clauses = in_bits(names.clauses, order)
         excluded = tuple(sorted(spelled(name, self._style, depth) for name in inner.names)) if inner.extras else ()
         others: list[nodes.Other] = []
         for extra in inner.extras:
@@ -351,10 +366,15 @@ class _Writer:
                 others.append(nodes.Other(nodes.Fresh(key, excluded, key.label), rest, extra.grants))
         if self._is_free_order and len(parts) + len(others) > 1:
             return unordered_node(
-                (b"{", b"}"), parts, tuple(others), inner.low, inner.high, form, label, inner.num_wants
+                (b"{", b"}"), parts, tuple(others), inner.low, inner.high, form, label, inner.num_wants, clauses
             )
         most = 1 if self._plain is not None and self._plain.is_ordered else None
         tail = Tail(None, label, tuple(others), most, inner.num_wants) if others else None
+        if clauses:
+            written = together_node(parts, clauses, tail, form)
+            if written is None:
+                raise refusal("properties that must be together cannot be in this order", pointer)
+            return written
         return object_node(parts, tail, inner.low, inner.high, form)
 
     def _any(self, depth: int) -> Node:

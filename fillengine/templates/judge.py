@@ -100,6 +100,8 @@ class Judge:
             return False
         if objects.max_properties is not None and len(value) > objects.max_properties:
             return False
+        if not all(some & value.keys() or every - value.keys() for some, every in objects.together):
+            return False
         rule = objects.property_names
         if rule is not None and not all(self.admits(name, (self._read(rule),)) for name in value):
             return False

@@ -205,6 +205,8 @@ class Negations:
             # One object says that a required one is absent, or there and no such value.
             needs: tuple[str, ...] = () if name in objects.required else (name,)
             yield Objects(properties={name: self.no(source)}, required=needs, derived=True)
+        for some, every in objects.together:
+            yield Objects(properties=dict.fromkeys(sorted(some), never), required=tuple(sorted(every)), derived=True)
         if objects.min_properties:
             yield Objects(max_properties=objects.min_properties - 1, derived=True)
         if objects.max_properties is not None:

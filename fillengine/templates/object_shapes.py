@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from fillengine.automata.dfa import Dfa, intersection
 from fillengine.errors import UnsupportedForm
 from fillengine.templates.keys import few_words, key_classes, lifted_keys
+from fillengine.templates.presence import WAYS_LIMIT, Names, can_hold, refusal, settled, ways
 from fillengine.templates.reading import keyword_in
 from fillengine.templates.scalars import StringShape, can_have_length, string_value
-from fillengine.templates.schema import Conjunction, Objects, Problem, Schema
+from fillengine.templates.schema import Clause, Conjunction, Objects, Problem, Schema
 
 # The ways in which members and extras share what is wanted are tried one by one: shapes of one object, and bits.
 _WAYS_LIMIT = 256
@@ -60,6 +61,7 @@ class ObjectShape:
 
     names:      all keys that are told apart from `extras`, also those that are never written
     num_wants:  what is wanted of extras: each of these bits must be in `Extra.grants` of some one that is written
+    clauses:    which members may be there together; only where `low` and `high` say nothing
     """
 
     members: tuple[Member, ...]
@@ -68,6 +70,7 @@ class ObjectShape:
     high: int | None
     names: tuple[str, ...]
     num_wants: int = 0
+    clauses: tuple[Clause, ...] = ()
 
 
 class ObjectMerge:
@@ -90,6 +93,8 @@ class ObjectMerge:
         for _, objects in parts:
             self._names.update(dict.fromkeys(objects.required))
             self._names.update(dict.fromkeys(objects.properties or ()))
+        self._together = tuple(clause for _, objects in parts for clause in objects.together)
+        self._names.update(dict.fromkeys(sorted({name for some, every in self._together for name in some | every})))
         self._wanted: list[tuple[Schema, Conjunction]] = [
             (self._read(wanted.name), () if wanted.value is None else (self._read(wanted.value),))
             for _, objects in parts
@@ -131,13 +136,47 @@ class ObjectMerge:
                 continue
             members.append(Member(name, self._value_of(name), name in required))
         shapes = []
-        for granted in self._ways(members, high):
-            shape = self._with(granted, members, extras, classes, hidden)
-            if shape is not None:
-                shapes.append(ObjectShape(*shape, low, high, tuple(self._names), self._num_open(granted)))
+        is_bounded = high is not None or low > len(required) or bool(self._wanted)
+        for names in self._presences(members, required, is_bounded=is_bounded):
+            some = members
+            if self._together:
+                some = [
+                    Member(member.name, member.value, member.name in names.required)
+                    for member in members
+                    if member.name not in names.absent
+                ]
+            fewest = max(low, len(names.required))
+            for granted in self._ways(some, high):
+                shape = self._with(granted, some, extras, classes, hidden)
+                if shape is not None:
+                    shapes.append(
+                        ObjectShape(*shape, fewest, high, tuple(self._names), self._num_open(granted), names.clauses)
+                    )
+        if not shapes and self._together:
+            return (), Problem("no properties can be together as they must", "required", parts[0][0].pointer)
         if not shapes:
             return (), Problem("no property can be what is wanted", "not", parts[0][0].pointer)
         return tuple(shapes), None
+
+    def _presences(self, members: list[Member], required: set[str], *, is_bounded: bool) -> Iterator[Names]:
+        """Which members must be there and which must not, and clauses for the others, but where members are counted."""
+        if not self._together:
+            yield Names(frozenset(required), frozenset(), ())
+            return
+        names = {member.name for member in members}
+        absent = frozenset(self._names.keys() - names)
+        absent |= {member.name for member in members if any(schema.never for schema in member.value)}
+        found = settled(self._together, frozenset(required), absent)
+        pointer = next(schema.pointer for schema, objects in self._parts if objects.together)
+        if found is None or found.required & found.absent or not can_hold(found, pointer):
+            return
+        if not is_bounded:
+            yield found
+            return
+        for number, way in enumerate(ways(found)):
+            if number == WAYS_LIMIT:
+                raise refusal(f"properties that must be together can be so in more than {WAYS_LIMIT} ways", pointer)
+            yield way
 
     def _value_of(self, name: str) -> Conjunction:
         found = []

@@ -12,6 +12,7 @@ from fillengine.errors import UnsatisfiableForm, UnsupportedForm
 from fillengine.templates.alternatives import Alternatives, Flat
 from fillengine.templates.array_shapes import ArrayShape, ArrayWalk
 from fillengine.templates.object_shapes import ObjectShape, least_granting
+from fillengine.templates.presence import can_hold, settled
 from fillengine.templates.reading import Reader, keyword_in
 from fillengine.templates.schema import Conjunction, Problem, Schema
 from fillengine.templates.shapes import Shape, Shapes
@@ -144,7 +145,7 @@ class Outline:
             return True
         if shape.array is not None and shape.array.low == 0 and not shape.array.counted:
             return True
-        if not needs and any(one.low == 0 and not one.num_wants for one in shape.objects):
+        if not needs and any(one.low == 0 and not one.num_wants and not one.clauses for one in shape.objects):
             return True
 
         def lives(conjunction: Conjunction) -> bool:
@@ -206,6 +207,12 @@ def _combining(conjunction: Conjunction) -> str:
 def _object_lives(shape: ObjectShape, lives: Any) -> bool:
     if not all(lives(member.value) for member in shape.members if member.is_required):
         return False
+    if shape.clauses:
+        required = frozenset(member.name for member in shape.members if member.is_required)
+        dead = frozenset(member.name for member in shape.members if not lives(member.value))
+        names = settled(shape.clauses, required, dead)
+        if names is None or not can_hold(names, ""):
+            return False
     living = [extra for extra in shape.extras if lives(extra.value)]
     fewest = least_granting([extra.grants for extra in living], (1 << shape.num_wants) - 1)
     num_required = sum(member.is_required for member in shape.members)

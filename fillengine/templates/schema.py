@@ -97,11 +97,16 @@ class Arrays:
     unevaluated_items: Source | None = None
 
 
+Clause = tuple[frozenset[str], frozenset[str]]
+"""Properties of which one is there, or some of which not all are: see `presence`."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects:
     """`properties` None: the keyword is absent (an object about which nothing is declared).
 
     Draft 4 to 7's `dependencies` stands under `dependent_required` and `dependent_schemas`.
+    `together`: which properties may be there together; no document writes it like this.
     `derived`: made by a rewriting, so that `properties` here declares nothing.
     """
 
@@ -116,6 +121,7 @@ class Objects:
     dependent_schemas: Mapping[str, Source] | None = None
     unevaluated_properties: Source | None = None
     wanted: tuple[Wanted, ...] = ()
+    together: tuple[Clause, ...] = ()
     derived: bool = False
 
 

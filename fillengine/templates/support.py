@@ -9,9 +9,12 @@ from fillengine.automata.tables import STATE_LIMIT
 from fillengine.templates.alternatives import ALTERNATIVES_LIMIT
 from fillengine.templates.array_shapes import WALK_LIMIT
 from fillengine.templates.outline import DEPTH_LIMIT
+from fillengine.templates.presence import WAYS_LIMIT
 from fillengine.templates.reading import TEXT_LIMIT
 
 _STATES = f"an automaton of more than {STATE_LIMIT:,} states"
+_PRESENCE = "what only says which properties are there is one condition, however many ways it has"
+_WAYS = f"more than {WAYS_LIMIT:,} ways to have what must be together"
 _BRANCHES = f"more than {ALTERNATIVES_LIMIT:,} combinations of branches"
 _LONG = f"values that take more than {TEXT_LIMIT:,} bytes to write"
 
@@ -64,8 +67,8 @@ SUPPORT: Mapping[str, Support] = {
     "propertyNames": Support("any schema of strings"),
     "minProperties": Support("counted"),
     "maxProperties": Support("counted"),
-    "dependentRequired": Support("as alternatives", _BRANCHES),
-    "dependentSchemas": Support("as alternatives", _BRANCHES),
+    "dependentRequired": Support("a condition on which properties are there", _WAYS),
+    "dependentSchemas": Support(f"as alternatives; {_PRESENCE}", _BRANCHES),
     "dependencies": Support("as `dependentRequired` and `dependentSchemas`", _BRANCHES),
     "unevaluatedProperties": Support("as `additionalProperties`", "beside `allOf`, `anyOf`, `$ref` and the like"),
     "$ref": Support(
@@ -75,7 +78,7 @@ SUPPORT: Mapping[str, Support] = {
     "$dynamicRef": Support("not yet", "everywhere"),
     "$recursiveRef": Support("not yet", "everywhere"),
     "allOf": Support("merged with its sibling keywords"),
-    "anyOf": Support("as alternatives, which may overlap", _BRANCHES),
+    "anyOf": Support(f"as alternatives, which may overlap; {_PRESENCE}", _BRANCHES),
     "oneOf": Support("exactly one: branches that may overlap exclude each other", _BRANCHES),
     "not": Support(
         "rewritten as alternatives (some item is none of the schema, some property has no such value); what cannot "
