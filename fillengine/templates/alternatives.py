@@ -25,6 +25,8 @@ ALTERNATIVES_LIMIT = 4096
 # one; past it, texts are compared.
 _TAKEN_APART_LIMIT = 64
 _RIVALS_LIMIT = 4
+# Likewise where more rivals than this are none because of some property without a name: each may be any property.
+_WANTING_LIMIT = 1
 
 TRIES_LIMIT = 8 * ALTERNATIVES_LIMIT
 """Past this many drafts of one value a schema is refused, also where most of them come to nothing."""
@@ -291,20 +293,40 @@ class Alternatives:
                     continue
                 against[i].append(j)
                 against[j].append(i)
-        exclusive = []
-        for branch, rivals in zip(branches, against, strict=True):
-            others = tuple(branches[rival][0] for rival in rivals)
-            extra = tuple(self._none_of(other, (*base, *branch)) for other in others)
-            ways = [len(one.logic.any_of) for one in extra if one.logic is not None and len(one.logic.any_of) > 1]
-            if prod(ways) > _TAKEN_APART_LIMIT or len(ways) > _RIVALS_LIMIT:
-                extra = tuple(map(self.negations.apart, others))
-            exclusive.append((*branch, *extra))
+        exclusive: list[Conjunction] = []
+        for branch, tag, rivals in zip(branches, tags, against, strict=True):
+            others = [(branches[rival][0], tags[rival]) for rival in rivals]
+            exclusive += self._without(base, branch, tag, others)
         return tuple(exclusive)
 
-    def _none_of(self, rival: Schema, beside: Conjunction) -> Schema:
+    def _without(
+        self, base: Flat, branch: Conjunction, tags: _Tags, rivals: list[tuple[Schema, _Tags]]
+    ) -> Iterator[Conjunction]:
+        """A branch without what fits any of its rivals: conjunctions, one of which every such value fits."""
+        parts = [self._parts_beside((*base, *branch), rival) for rival, _ in rivals]
+        ways = [len(some) for some in parts if len(some) > 1]
+        wanting = sum(any(part.objects is not None and part.objects.wanted for part in some) for some in parts)
+        if prod(ways) <= _TAKEN_APART_LIMIT and len(ways) <= _RIVALS_LIMIT and wanting <= _WANTING_LIMIT:
+            extra = (self.negations.any_of(rival, some) for (rival, _), some in zip(rivals, parts, strict=True))
+            yield (*branch, *extra)
+            return
+        told = {name: [rival for rival in rivals if not _are_told_apart(tags, rival[1], name)] for name in tags.values}
+        name = min(told, key=lambda name: len(told[name]), default=None)
+        if name is None or len(told[name]) == len(rivals):
+            yield (*branch, *(self.negations.apart(rival) for rival, _ in rivals))
+            return
+        # Where the property is there, its value tells most rivals apart.
+        tags = _Tags(
+            tags.atoms, {other: values for other, values in tags.values.items() if other != name}, tags.required
+        )
+        present, absent = self._needs(branch[0], f"having {name}", (name,)), self.negations.without(branch[0], name)
+        yield from self._without(base, (*branch, present), tags, told[name])
+        if not self._is_empty((*base, *branch, absent)):
+            yield from self._without(base, (*branch, absent), tags, rivals)
+
+    def _parts_beside(self, beside: Conjunction, rival: Schema) -> tuple[Schema, ...]:
         """The opposite of a rival, without what cannot be beside a branch anyway."""
-        parts = tuple(part for part in self.negations.of(rival) if not self._is_empty((*beside, part)))
-        return self.negations.any_of(rival, parts)
+        return tuple(part for part in self.negations.of(rival) if not self._is_empty((*beside, part)))
 
     def _is_empty(self, conjunction: Conjunction) -> bool:
         try:
@@ -323,9 +345,10 @@ class Alternatives:
         try:
             flats = self.loose(branch)
         except UnsupportedForm:
-            return _Tags(ALL_ATOMS, {})
+            return _Tags(ALL_ATOMS, {}, frozenset())
         atoms: frozenset[str] = frozenset()
         tags: dict[str, frozenset[object]] | None = None
+        needed: frozenset[str] | None = None
         for flat in flats:
             own = ALL_ATOMS
             values: dict[str, frozenset[object]] = {}
@@ -342,20 +365,21 @@ class Alternatives:
                         if child.values is not None and len(child.values) <= 64:
                             values[name] = frozenset(map(identity, child.values))
             atoms |= own
-            own_tags = {name: tag for name, tag in values.items() if name in required}
+            needed = frozenset(required) if needed is None else needed & required
             if tags is None:
-                tags = own_tags
+                tags = values
             else:
-                tags = {name: tag | own_tags[name] for name, tag in tags.items() if name in own_tags}
-        return _Tags(atoms, tags or {})
+                tags = {name: tag | values[name] for name, tag in tags.items() if name in values}
+        return _Tags(atoms, tags or {}, needed or frozenset())
 
 
 @dataclass(frozen=True, slots=True)
 class _Tags:
-    """The atoms of a branch, and for properties that it requires the only values that it allows there."""
+    """The atoms of a branch, for some properties the only values that it allows there, and those that it requires."""
 
     atoms: frozenset[str]
     values: dict[str, frozenset[object]]
+    required: frozenset[str]
 
 
 def _are_apart(a: _Tags, b: _Tags) -> bool:
@@ -364,4 +388,9 @@ def _are_apart(a: _Tags, b: _Tags) -> bool:
         return True
     if common != ATOMS["object"]:
         return False
-    return any(name in b.values and tag.isdisjoint(b.values[name]) for name, tag in a.values.items())
+    return any(name in a.required | b.required and _are_told_apart(a, b, name) for name in a.values)
+
+
+def _are_told_apart(a: _Tags, b: _Tags, name: str) -> bool:
+    """Whether no object that has the property fits both."""
+    return name in b.values and a.values[name].isdisjoint(b.values[name])

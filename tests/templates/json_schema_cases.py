@@ -254,6 +254,33 @@ CASES: list[tuple[str, Any, list[Any], list[Any]]] = [
         ["2024-01-01T00:00:00Z", "1998-12-31T23:59:60Z"],
     ),
     (
+        "oneOf of objects that a property without need tells apart, where it is there",
+        {
+            "oneOf": [
+                {
+                    "type": "object",
+                    "properties": {"kind": {"enum": [kind]}, kind: {"type": "integer"}, "size": {"minimum": 0}},
+                    "additionalProperties": False,
+                }
+                for kind in "abcdefg"
+            ]
+        },
+        [{"kind": "a", "a": 1}, {"kind": "g"}, {"a": 1, "size": 2}],
+        [{}, {"size": 1}, {"kind": "a", "b": 1}, {"kind": "x"}, {"a": 1, "b": 1}],
+    ),
+    (
+        "oneOf of required properties with values of their own",
+        {
+            "type": "object",
+            "properties": {name: True for name in "abcdefg"},
+            "oneOf": [
+                {"properties": {name: {"type": "object", "required": ["k"]}}, "required": [name]} for name in "abcdefg"
+            ],
+        },
+        [{"a": {"k": 1}}, {"a": {"k": 1}, "b": {}}, {"a": 1, "b": 2, "c": {"k": 3}}],
+        [{}, {"a": {}}, {"a": {"k": 1}, "g": {"k": 1}}],
+    ),
+    (
         "none or both of a oneOf",
         {"type": "number", "not": {"oneOf": [{"type": "integer"}, {"minimum": 3}]}},
         [4, 1.5],
