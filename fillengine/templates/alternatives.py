@@ -50,18 +50,21 @@ class _Group:
 
 
 class _Draft:
-    """A flat conjunction in the making: `flat` in order, `seen` what was followed, `groups` to distribute."""
+    """A flat conjunction in the making: `flat` in order, `seen` what was followed, `denied` what must not hold,
+    `groups` to distribute."""
 
-    __slots__ = ("flat", "groups", "seen")
+    __slots__ = ("denied", "flat", "groups", "seen")
 
     def __init__(self) -> None:
         self.flat: dict[Schema, None] = {}
         self.seen: set[Schema] = set()
+        self.denied: set[Schema] = set()
         self.groups: list[_Group] = []
 
     def copy(self, groups: Sequence[_Group]) -> _Draft:
         other = _Draft()
         other.flat, other.seen, other.groups = dict(self.flat), set(self.seen), list(groups)
+        other.denied = set(self.denied)
         return other
 
     @property
@@ -137,9 +140,14 @@ class Alternatives:
             if schema in draft.seen:
                 continue
             draft.seen.add(schema)
-            if schema.never:
+            if schema.never or any(self.reader.are_alike(schema, denied) for denied in draft.denied):
                 return False
             logic = schema.logic
+            if logic is not None and logic.negated is not None:
+                denied = self.reader.read(logic.negated)
+                if any(self.reader.are_alike(denied, other) for other in draft.seen):
+                    return False
+                draft.denied.add(denied)
             if logic is None:
                 self._note(draft, schema, opened)
                 continue
@@ -304,6 +312,8 @@ class Alternatives:
     ) -> Iterator[Conjunction]:
         """A branch without what fits any of its rivals: conjunctions, one of which every such value fits."""
         parts = [self._parts_beside((*base, *branch), rival) for rival, _ in rivals]
+        if not all(parts):
+            return  # whatever fits the branch fits this rival
         ways = [len(some) for some in parts if len(some) > 1]
         wanting = sum(any(part.objects is not None and part.objects.wanted for part in some) for some in parts)
         if prod(ways) <= _TAKEN_APART_LIMIT and len(ways) <= _RIVALS_LIMIT and wanting <= _WANTING_LIMIT:

@@ -42,6 +42,8 @@ class Reader:
 
     def __init__(self, document: Any) -> None:
         self.resource = resource_of(document)
+        self._raws: dict[Schema, Any] = {}
+        self._texts: dict[Schema, str] = {}
         self.root = self.read(Place(document, "", self.resource))
 
     @property
@@ -57,7 +59,22 @@ class Reader:
         known: Schema | None = place.resource.records.get(id(place.raw))
         if known is None:
             known = place.resource.records[id(place.raw)] = _read(place)
+            self._raws[known] = place.raw
         return known
+
+    def are_alike(self, a: Schema, b: Schema) -> bool:
+        """Whether the document says the same in two places, word by word."""
+        if a is b:
+            return True
+        if a not in self._raws or b not in self._raws or a.resource is not b.resource:
+            return False
+        return bool(self._raws[a] == self._raws[b]) and self._text(a) == self._text(b)
+
+    def _text(self, schema: Schema) -> str:
+        """What tells `true` from `1`, unlike a comparison of values."""
+        if schema not in self._texts:
+            self._texts[schema] = json.dumps(self._raws[schema], sort_keys=True)
+        return self._texts[schema]
 
     def follow(self, schema: Schema, reference: str) -> Schema:
         """The schema that `$ref: reference` in `schema` names."""

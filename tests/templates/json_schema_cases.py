@@ -272,7 +272,7 @@ CASES: list[tuple[str, Any, list[Any], list[Any]]] = [
         "oneOf of required properties with values of their own",
         {
             "type": "object",
-            "properties": {name: True for name in "abcdefg"},
+            "properties": dict.fromkeys("abcdefg", True),
             "oneOf": [
                 {"properties": {name: {"type": "object", "required": ["k"]}}, "required": [name]} for name in "abcdefg"
             ],
