@@ -107,6 +107,13 @@ class FreshLeaf:
         state = FreshState(after, at, rests, text, is_sealed)
         return self._alive(state) if at is not None or rests or is_sealed else state
 
+    def left(self, q: FreshState) -> list[bytes]:
+        """What is left of each excluded word that agrees with what is written."""
+        found = list(q.rests)
+        if q.at is not None:
+            found += q.at.rests()
+        return found
+
     def is_accepting(self, q: FreshState) -> bool:
         return not q.is_sealed and self.base.is_accepting(q.q) and not q.is_excluded
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Hashable, Sequence
+from functools import cached_property
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -133,7 +134,7 @@ class LiteralLeaf:
 class DfaLeaf:
     """State: the state of the DFA."""
 
-    __slots__ = ("__weakref__", "_accept", "_cost", "_next_bytes", "_rows", "dfa", "start")
+    __slots__ = ("__dict__", "__weakref__", "_accept", "_cost", "_next_bytes", "_rows", "dfa", "start")
 
     def __init__(self, dfa: Dfa, costs: Costs) -> None:
         self.dfa = dfa
@@ -174,6 +175,13 @@ class DfaLeaf:
     def costs(self) -> list[int]:
         """The cost of each state of the DFA."""
         return self._cost
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether every text that may go on may do so in infinitely many ways, and none that is whole may."""
+        dfa = self.dfa
+        goes_on = (dfa.next != 0).any(axis=1)
+        return bool(np.where(dfa.accept, ~goes_on, dfa.is_endless)[1:].all())
 
     def clamp(self, q: int, reach: int) -> int:
         return q

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -34,26 +34,32 @@ class LeafMask:
 
     bits   uint32[num_words]
     leaf   the leaf itself
-    ends   its states in which such tokens end (those that the mask of a leaf below does not know)
+    ends   finds its states in which such tokens end (those that the mask of a leaf below does not know)
     exit   the trie below all places where the leaf may end and tokens go on (None: there are none)
     """
 
-    __slots__ = ("_below", "_worst", "bits", "ends", "exit", "leaf")
+    __slots__ = ("_below", "_ends", "_worst", "bits", "exit", "leaf")
 
     def __init__(
         self,
         bits: np.ndarray,
         leaf: Leaf,
-        ends: list[Any],
+        ends: list[Any] | Callable[[], list[Any]],
         exit_node: TrieNode | None,
         below: LeafMask | None = None,
     ) -> None:
         self.bits = bits
         self.leaf = leaf
-        self.ends = ends
+        self._ends = ends
         self.exit = exit_node
         self._below = below
         self._worst: int | None = None
+
+    @property
+    def ends(self) -> list[Any]:
+        if callable(self._ends):
+            self._ends = self._ends()
+        return self._ends
 
     def worst_cost(self) -> int:
         """The most that finishing the leaf can cost after one of the tokens."""
@@ -150,6 +156,8 @@ class LeafMasks:
         below = self.of(leaf.base, q.q, node)
         if q.is_free:
             return below
+        if isinstance(leaf.base, DfaLeaf) and leaf.base.is_open:
+            return self._without_words(leaf, q, node, below)
         dead: list[int] = []
         ended: set[int] = set()
         ends: list[FreshState] = []
@@ -172,6 +180,51 @@ class LeafMasks:
                     ended.update(child.members)
                 if not after.is_free and child.children:
                     work.append((after, child))
+        return self._taken_away(leaf, below, ends, dead, ended)
+
+    def _without_words(self, leaf: FreshLeaf, q: FreshState, node: TrieNode, below: LeafMask) -> LeafMask:
+        """As `_without`, where a text dies only by being an excluded word."""
+        dead: list[int] = []
+        ended: set[int] = set()
+        for rest in leaf.left(q):
+            child: TrieNode | None = node
+            for byte in rest:
+                assert child is not None
+                child = child.children.get(byte)
+                if child is None:
+                    break
+            else:
+                assert child is not None
+                dead += self.all_ids(child)
+                ended.update(self._all_members(child))
+        return self._taken_away(leaf, below, lambda: self._ends_in_words(leaf, q, node), dead, ended)
+
+    @staticmethod
+    def _ends_in_words(leaf: FreshLeaf, q: FreshState, node: TrieNode) -> list[FreshState]:
+        """The states in which tokens end that agree with an excluded word, or leave it with their last byte."""
+        ends: list[FreshState] = []
+        work = [(q, node)]
+        while work:
+            q, node = work.pop()
+            for byte in q.taken():
+                child = node.children.get(byte)
+                after = None if child is None else leaf.step(q, byte)
+                if child is not None and after is not None:
+                    if child.ids:
+                        ends.append(after)
+                    if not after.is_free and child.children:
+                        work.append((after, child))
+        return ends
+
+    def _taken_away(
+        self,
+        leaf: FreshLeaf,
+        below: LeafMask,
+        ends: list[Any] | Callable[[], list[Any]],
+        dead: list[int],
+        ended: set[int],
+    ) -> LeafMask:
+        """The mask of the leaf below without `dead` tokens, and without the trie nodes `ended` where it may end."""
         bits = below.bits
         if dead:
             gone = np.zeros(self.vocabulary.num_words, dtype=np.uint32)

@@ -42,6 +42,10 @@ class Prefix:
             self._children = {byte: Prefix(groups[byte], depth + 1) for byte in sorted(groups)}
         return self._children
 
+    def rests(self) -> list[bytes]:
+        """What is left of each of the texts."""
+        return [text[self._depth :] for _, text in self._texts]
+
 
 def prefixes(texts: Iterable[bytes]) -> Prefix:
     """The root of the tree, text i being the i-th one."""

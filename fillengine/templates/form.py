@@ -9,42 +9,10 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import jsonschema
-from jsonschema.exceptions import FormatError
-
 from fillengine.automata.nodes import Template
 from fillengine.templates.holes import Fill, Ground
 from fillengine.templates.json_places import Place, json_places
 from fillengine.templates.outline import Outline
-from fillengine.templates.string_forms import compiled, is_string_form
-
-_VALIDATORS: dict[int, Any] = {
-    4: jsonschema.Draft4Validator,
-    6: jsonschema.Draft6Validator,
-    7: jsonschema.Draft7Validator,
-    2019: jsonschema.Draft201909Validator,
-    2020: jsonschema.Draft202012Validator,
-}
-
-
-class _Formats(jsonschema.FormatChecker):
-    """The formats of a dialect, those of the newest where it has none of the name, and text forms in strings.
-
-    Not the checkers that jsonschema registers for all drafts alike: their `time` is draft 3's, without an offset.
-    """
-
-    def __init__(self, dialect: int) -> None:
-        super().__init__(())
-        newest, own = jsonschema.Draft202012Validator, _VALIDATORS[dialect]
-        self.checkers = {**newest.FORMAT_CHECKER.checkers, **own.FORMAT_CHECKER.checkers}
-
-    def check(self, instance: object, format: str) -> None:
-        super().check(instance, format)
-        if isinstance(instance, str) and is_string_form(format):
-            try:
-                compiled(format).read(instance)
-            except ValueError as error:
-                raise FormatError(str(error), cause=error) from error
 
 
 def _json_places(text: str) -> list[Place]:
@@ -122,5 +90,6 @@ class Form:
     def _validator(self) -> Any:
         if self.schema is None or self.outline is None:
             return None
-        dialect = self.outline.reader.dialect
-        return _VALIDATORS[dialect](self.schema, format_checker=_Formats(dialect))
+        from fillengine.templates.validator import validator  # seconds, and only for what is judged
+
+        return validator(self.schema, self.outline.reader.dialect)

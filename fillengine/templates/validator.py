@@ -1,0 +1,47 @@
+"""Judging a JSON value by its schema, with jsonschema and its format checkers.
+
+A module of its own, since it is needed for texts that are written and not for forms: importing the checkers takes
+more than a second, and half of all objects that Python's garbage collector then looks through are theirs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+from jsonschema.exceptions import FormatError
+
+from fillengine.templates.string_forms import compiled, is_string_form
+
+_VALIDATORS: dict[int, Any] = {
+    4: jsonschema.Draft4Validator,
+    6: jsonschema.Draft6Validator,
+    7: jsonschema.Draft7Validator,
+    2019: jsonschema.Draft201909Validator,
+    2020: jsonschema.Draft202012Validator,
+}
+
+
+def validator(schema: Any, dialect: int) -> Any:
+    """The validator of a schema in a draft (4 to 2020), formats included."""
+    return _VALIDATORS[dialect](schema, format_checker=_Formats(dialect))
+
+
+class _Formats(jsonschema.FormatChecker):
+    """The formats of a dialect, those of the newest where it has none of the name, and text forms in strings.
+
+    Not the checkers that jsonschema registers for all drafts alike: their `time` is draft 3's, without an offset.
+    """
+
+    def __init__(self, dialect: int) -> None:
+        super().__init__(())
+        newest, own = jsonschema.Draft202012Validator, _VALIDATORS[dialect]
+        self.checkers = {**newest.FORMAT_CHECKER.checkers, **own.FORMAT_CHECKER.checkers}
+
+    def check(self, instance: object, format: str) -> None:
+        super().check(instance, format)
+        if isinstance(instance, str) and is_string_form(format):
+            try:
+                compiled(format).read(instance)
+            except ValueError as error:
+                raise FormatError(str(error), cause=error) from error
