@@ -45,6 +45,9 @@ class Costs(Protocol):
     def literal(self, text: bytes) -> Sequence[int]:
         """For each offset 0..len(text): the fewest tokens that write the rest of `text` exactly."""
 
+    def spells(self, text: bytes) -> bool:
+        """Whether each byte of `text` stands alone as a token, so that it can be written from wherever it is left."""
+
     def begins(self, text: bytes) -> bool:
         """Whether some token begins with `text`."""
 
@@ -60,6 +63,9 @@ class ByteCosts:
 
     def literal(self, text: bytes) -> Sequence[int]:
         return range(len(text), -1, -1)
+
+    def spells(self, text: bytes) -> bool:
+        return True
 
     def begins(self, text: bytes) -> bool:
         return len(text) <= 1
@@ -120,6 +126,10 @@ class LiteralLeaf:
         if self._rests is None:
             self._rests = self._costs.literal(self.text)
         return self._rests[q]
+
+    def can_finish(self, q: int) -> bool:
+        """Whether the rest can be written: `cost` is finite, found without counting where that is seen."""
+        return self._costs.spells(self.text) or self.cost(q) < INFINITE
 
     def worst_cost(self) -> int:
         """The most that the rest of the literal can cost, wherever a token ends in it."""
@@ -364,6 +374,10 @@ class EntriesLeaf:
 
     def cost_of(self, index: int, depth: int) -> int:
         return self._costs.literal(self.texts[index])[depth]
+
+    def can_finish(self, index: int, depth: int) -> bool:
+        """Whether the rest of an entry's text can be written."""
+        return self._costs.spells(self.texts[index]) or self.cost_of(index, depth) < INFINITE
 
     def clamp(self, q: EntriesState, reach: int) -> EntriesState:
         return q

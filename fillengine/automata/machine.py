@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
-from fillengine.automata.control import MARK
 from fillengine.automata.fresh import FreshLeaf, fresh_leaf
 from fillengine.automata.leaf import INFINITE, ByteCosts, Costs, EntriesLeaf, LiteralLeaf, leaf_of
 from fillengine.automata.lockstep import LockstepLeaf, is_lifeless, note_lifeless
@@ -63,10 +62,7 @@ class Machine:
         self._stacks = Stacks(self._frame, self._fresh_leaf)
         self._membership = Membership(lambda node: self._finite.of(node), self._fresh_leaf)
         self._in_tokens: NodeCosts | None = None
-        if len(self._costs.alphabet) == 256:
-            self._finite = NodeCosts(template, self._fewest_bytes, len)
-        else:
-            self._finite = self._token_costs()
+        self._finite = NodeCosts(template, self._fewest_bytes, self._fewest_of_text)
         if self._finite.of(template.root) >= INFINITE:
             raise UnsatisfiableForm("no text fits this form, or none of fewer than 10**12 bytes", keyword="")
         self.start: State = self._close([(template.root, None)], [])
@@ -279,11 +275,15 @@ class Machine:
     def _fewest_bytes(self, node: Bytes) -> int:
         """As `_fewest_tokens`, cheaper: every text takes no fewer bytes than tokens, and only finiteness matters."""
         if isinstance(node, Literal):
-            # A control token that the vocabulary lacks cannot be spelled out.
-            return self._costs.literal(node.text)[0] if MARK in node.text else len(node.text)
-        if isinstance(node, Words):
-            return len(node.words[0]) if node.words else INFINITE
+            return self._fewest_of_text(node.text)
+        if isinstance(node, Words) and node.words:
+            shortest = min(node.words, key=len)
+            if self._costs.spells(shortest):
+                return len(shortest)
         return self._fewest_tokens(node)
+
+    def _fewest_of_text(self, text: bytes) -> int:
+        return len(text) if self._costs.spells(text) else self._costs.literal(text)[0]
 
     def _with_key(self, frame: Frame | None, q: Any) -> Frame | None:
         """The frame of a member whose key is written."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fillengine.automata.affordable import AffordableMasks
-from fillengine.automata.leaf import INFINITE, EntriesLeaf, LiteralLeaf
+from fillengine.automata.leaf import EntriesLeaf, LiteralLeaf
 from fillengine.automata.leaf_mask import LeafMask, LeafMasks, set_bits
 from fillengine.automata.machine import Machine
 from fillengine.automata.prefixes import Prefix, members
@@ -87,8 +87,6 @@ class Masks:
         self.vocabulary = leaf_masks.vocabulary
         self._leaf_masks = leaf_masks
         self._affordable = AffordableMasks(machine, leaf_masks)
-        self.is_complete = len(self.vocabulary.alphabet) == 256
-        """Every byte can be written by itself, so that where two may come, two tokens may."""
         self._found: dict[State, tuple[Mask, list[Part]]] = {}
         self._singles: dict[int, Mask] = {}
         self._worst: dict[State, int] = {}
@@ -201,7 +199,7 @@ class Masks:
                     if below is None:
                         break
                     node, depth = below, depth + 1
-                    if node.ids and (self.is_complete or leaf.cost_of(index, depth) < INFINITE):
+                    if node.ids and leaf.can_finish(index, depth):
                         ids += node.ids
                 if below is not None and node.children:
                     exits.append((index, node))
@@ -212,7 +210,7 @@ class Masks:
                 below = children.get(byte) if group else None
                 if below is None:
                     continue
-                if below.ids and (self.is_complete or leaf.cost((group, child, depth + 1)) < INFINITE):
+                if below.ids and any(leaf.can_finish(index, depth + 1) for index in members(group)):
                     ids += below.ids
                 if below.children:
                     exits += [(index, below) for index in members(group & child.whole)]
@@ -228,7 +226,7 @@ class Masks:
             if below is None:
                 return None
             node = below
-            if node.ids and (self.is_complete or leaf.cost(offset + 1) < INFINITE):
+            if node.ids and leaf.can_finish(offset + 1):
                 ids += node.ids
         return node
 

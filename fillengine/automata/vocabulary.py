@@ -82,6 +82,10 @@ class Vocabulary:
         """For each offset 0..len(text): the fewest tokens that write the rest of `text` exactly."""
         return _literal_costs(self, text)
 
+    def spells(self, text: bytes) -> bool:
+        """Whether each byte of `text` stands alone as a token."""
+        return MARK not in text and not text.translate(None, self.alphabet)
+
     def begins(self, text: bytes) -> bool:
         """Whether some token begins with `text`."""
         node: TrieNode | None = self.trie.root

@@ -217,11 +217,12 @@ class Session:
 
     def _may_be_single(self) -> bool:
         """Whether it is worth a mask to see if it allows one token alone, where none is canonical."""
-        masks = self._constraint.masks
-        budget = self.place().budget
-        if not masks.is_complete or (budget is not None and budget - 1 <= masks.machine.cost(self._state)):
+        machine, budget = self._constraint.machine, self.place().budget
+        # With every byte in the vocabulary, two tokens may come wherever two bytes may.
+        if len(self._constraint.vocabulary.alphabet) < 256:
             return True
-        return bool(masks.machine.forced(self._state)[0])
+        is_short = budget is not None and budget - 1 <= machine.cost(self._state)
+        return is_short or bool(machine.forced(self._state)[0])
 
     def _after(self, token_id: int) -> State | None:
         """The state behind a token (behind an end of sequence: the same one); None where it is not allowed."""
