@@ -10,7 +10,7 @@ number, so are their combinations, and recursion through `$ref` comes back to a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from math import prod
 
 from fillengine.errors import UnsupportedForm
@@ -27,6 +27,11 @@ _TAKEN_APART_LIMIT = 64
 _RIVALS_LIMIT = 4
 # Likewise where more rivals than this are none because of some property without a name: each may be any property.
 _WANTING_LIMIT = 1
+
+# Alternatives above this number are looked through for those that others make needless; each is compared with the
+# first few of those that are kept, the shortest.
+_ABSORBING = 16
+_ABSORBED_BY = 256
 
 TRIES_LIMIT = 8 * ALTERNATIVES_LIMIT
 """Past this many drafts of one value a schema is refused, also where most of them come to nothing."""
@@ -117,7 +122,7 @@ class Alternatives:
             flats: list[Flat] = []
             if all(self._add(draft, schema, frozenset()) for schema in conjunction):
                 flats.extend(self._distribute(draft, is_loose=is_loose))
-            found = known[conjunction] = tuple(dict.fromkeys(flats))
+            found = known[conjunction] = _absorbed(tuple(dict.fromkeys(flats)))
         return found
 
     def _add(self, draft: _Draft, schema: Schema, opened: Open) -> bool:
@@ -390,6 +395,35 @@ class _Tags:
     atoms: frozenset[str]
     values: dict[str, frozenset[object]]
     required: frozenset[str]
+
+
+def _absorbed(flats: tuple[Flat, ...]) -> tuple[Flat, ...]:
+    """Without flat conjunctions that only say more than another one about strings and numbers.
+
+    Schemas in different places may say the same: `not` and `allOf` over `anyOf`s repeat the same few patterns.
+    """
+    if len(flats) <= _ABSORBING:
+        return flats
+    keys = [frozenset(map(_content, flat)) for flat in flats]
+    kept: list[int] = []
+    for index in sorted(range(len(flats)), key=lambda index: len(keys[index])):
+        if not any(
+            keys[least] <= keys[index] and all(isinstance(key, tuple) for key in keys[index] - keys[least])
+            for least in kept[:_ABSORBED_BY]
+        ):
+            kept.append(index)
+    return tuple(flats[index] for index in sorted(kept))
+
+
+def _content(schema: Schema) -> object:
+    """What a schema about strings and numbers says, as a tuple; any other schema itself."""
+    if schema.objects is not None or schema.arrays is not None or schema.values is not None or schema.excluded:
+        return schema
+    if schema.opposite is not None or schema.fill is not None or schema.never:
+        return schema
+    numbers = None if schema.numbers is None else astuple(schema.numbers)
+    strings = None if schema.strings is None else astuple(schema.strings)
+    return schema.types, numbers, strings
 
 
 def _are_apart(a: _Tags, b: _Tags) -> bool:

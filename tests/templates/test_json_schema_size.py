@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from json_schema_tools import accepts
+from json_schema_tools import accepts, machine
 
 from fillengine.automata import nodes
 from fillengine.automata.machine import Machine
@@ -121,3 +121,15 @@ def test_recursive_one_of_is_decided_without_end() -> None:
     expression = {"oneOf": [{"type": "integer"}, call("add"), call("mul")]}
     assert accepts(expression, {"op": "add", "args": [1, {"op": "mul", "args": []}]})
     assert not accepts(expression, {"op": "sub", "args": []})
+
+
+def test_alternatives_that_repeat_the_same_patterns_are_few() -> None:
+    rows = [["^....$", f"{a}b", f"{a}c"] for a in "wxyz"]
+    schema = {"type": "string", "allOf": [{"anyOf": [{"pattern": pattern} for pattern in row]} for row in rows]}
+    template = compile(schema).template
+    # The common pattern alone, or one of the others of each row: 1 + 2**4 instead of 3**4.
+    assert sum(isinstance(node, nodes.Pattern) for node in nodes.walk(template)) == 17
+    automaton = machine(schema)
+    assert automaton.accepts(b'"abcd"')
+    assert automaton.accepts(b'"wbxcybzc"')
+    assert not automaton.accepts(b'"wbxcyb"')
