@@ -142,7 +142,7 @@ class LeafMasks:
         if isinstance(leaf, LockstepLeaf):
             return self._side_by_side(leaf, q, node)
         if isinstance(leaf, DfaLeaf | CountedLeaf):
-            if len(leaf.next_bytes(q)) <= 16 or len(node.children) <= 16:
+            if len(leaf.next_bytes(q)) <= 16 or node.num_children <= 16:
                 found = self._narrow(leaf, q, node, NARROW_STEPS)
                 if found is not None:
                     return found
@@ -164,21 +164,20 @@ class LeafMasks:
         work = [(q, node)]
         while work:
             q, node = work.pop()
-            children = node.children
             for byte in q.taken():
-                child = children.get(byte)
+                child = node.child(byte)
                 if child is None:
                     continue
                 after = leaf.step(q, byte)
                 if after is None:
                     dead += self.all_ids(child)
-                    ended.update(self._all_members(child))
+                    ended.update(child.all_below())
                     continue
                 if child.ids:
                     ends.append(after)
                 if after.is_excluded:
                     ended.update(child.members)
-                if not after.is_free and child.children:
+                if not after.is_free and child.has_children:
                     work.append((after, child))
         return self._taken_away(leaf, below, ends, dead, ended)
 
@@ -190,13 +189,13 @@ class LeafMasks:
             child: TrieNode | None = node
             for byte in rest:
                 assert child is not None
-                child = child.children.get(byte)
+                child = child.child(byte)
                 if child is None:
                     break
             else:
                 assert child is not None
                 dead += self.all_ids(child)
-                ended.update(self._all_members(child))
+                ended.update(child.all_below())
         return self._taken_away(leaf, below, lambda: self._ends_in_words(leaf, q, node), dead, ended)
 
     @staticmethod
@@ -207,12 +206,12 @@ class LeafMasks:
         while work:
             q, node = work.pop()
             for byte in q.taken():
-                child = node.children.get(byte)
+                child = node.child(byte)
                 after = None if child is None else leaf.step(q, byte)
                 if child is not None and after is not None:
                     if child.ids:
                         ends.append(after)
-                    if not after.is_free and child.children:
+                    if not after.is_free and child.has_children:
                         work.append((after, child))
         return ends
 
@@ -282,24 +281,9 @@ class LeafMasks:
         ends = [rows.states[number] for number in np.unique(states[written]).tolist()]
         return LeafMask(bits, leaf, ends, self._exit(exits.tolist()))
 
-    @staticmethod
-    def _all_members(node: TrieNode) -> list[int]:
-        found: list[int] = []
-        work = [node]
-        while work:
-            node = work.pop()
-            found += node.members
-            work += node.children.values()
-        return found
-
-    @staticmethod
-    def all_ids(node: TrieNode) -> list[int]:
-        found: list[int] = []
-        work = [node]
-        while work:
-            node = work.pop()
-            found += node.ids
-            work += node.children.values()
+    def all_ids(self, node: TrieNode) -> list[int]:
+        """The tokens that end at a node or below it."""
+        found: list[int] = self.vocabulary.trie.token_ids(np.array(node.all_below())).tolist()
         return found
 
     def _narrow(self, leaf: Leaf, q: Any, node: TrieNode, max_steps: int) -> LeafMask | None:
@@ -311,9 +295,10 @@ class LeafMasks:
         steps = 0
         while work:
             q, node = work.pop()
-            children = node.children
-            for byte in leaf.next_bytes(q):
-                child = children.get(byte)
+            options = leaf.next_bytes(q)
+            find = node.child if len(options) <= 4 else node.children.get
+            for byte in options:
+                child = find(byte)
                 if child is None:
                     continue
                 steps += 1
@@ -323,7 +308,7 @@ class LeafMasks:
                 if child.ids and (self._is_complete or leaf.cost(after) < INFINITE):
                     ids += child.ids
                     ends.add(after)
-                if child.children:
+                if child.has_children:
                     if leaf.is_accepting(after):
                         exits += child.members
                     work.append((after, child))

@@ -170,7 +170,7 @@ class Masks:
                     else:
                         bits |= part.bits
                     below = part.exit
-                if below is not None and below.children:
+                if below is not None and below.has_children:
                     item = (machine.after(frame), below)
                     if item[0].configurations and item not in seen:
                         seen.add(item)
@@ -195,24 +195,23 @@ class Masks:
                 text = leaf.texts[index]
                 below: TrieNode | None = node
                 while depth < len(text):
-                    below = node.children.get(text[depth])
+                    below = node.child(text[depth])
                     if below is None:
                         break
                     node, depth = below, depth + 1
                     if node.ids and leaf.can_finish(index, depth):
                         ids += node.ids
-                if below is not None and node.children:
+                if below is not None and node.has_children:
                     exits.append((index, node))
                 continue
-            children = node.children
             for byte, child in at.children.items():
                 group = bits & child.below
-                below = children.get(byte) if group else None
+                below = node.child(byte) if group else None
                 if below is None:
                     continue
                 if below.ids and any(leaf.can_finish(index, depth + 1) for index in members(group)):
                     ids += below.ids
-                if below.children:
+                if below.has_children:
                     exits += [(index, below) for index in members(group & child.whole)]
                     left = group & ~child.whole
                     if left:
@@ -222,7 +221,7 @@ class Masks:
     def _descend(self, leaf: LiteralLeaf, q: int, node: TrieNode, ids: list[int]) -> TrieNode | None:
         """Collect the tokens below `node` that write the rest of a literal or part of it."""
         for offset in range(q, len(leaf.text)):
-            below = node.children.get(leaf.text[offset])
+            below = node.child(leaf.text[offset])
             if below is None:
                 return None
             node = below

@@ -20,6 +20,9 @@ MAX_MEMBERS = 1_000_000
 """Array nodes that remembered objects may stand for, together (some 40 MB). Past it the memory is emptied: an object
 that is asked for again is then another one, and what is known by it is found anew."""
 
+# The children of so many members are looked for one by one.
+_FEW = 8
+
 
 class Trie:
     """Arrays over the nodes, node 0 being the root:
@@ -140,16 +143,24 @@ class Trie:
 
 
 class TrieNode:
-    """One or more nodes of the arrays, seen as one."""
+    """One or more nodes of the arrays, seen as one.
 
-    __slots__ = ("_children", "_ids", "_member_set", "_trie", "members")
+    Nodes below it are made when they are first asked for, one by one: most never are, and each is an object that
+    Python's garbage collector looks at.
+    """
+
+    __slots__ = ("_bytes", "_children", "_ids", "_made", "_member_set", "_nodes", "_trie", "members")
 
     def __init__(self, trie: Trie, members: tuple[int, ...]) -> None:
         self._trie = trie
         self.members = members
+        self._made: dict[int, TrieNode | None] = {}
         self._children: dict[int, TrieNode] | None = None
         self._ids: list[int] | None = None
         self._member_set: frozenset[int] | None = None
+        # All children of many members in the order of their bytes: uint8[k] as bytes, int64[k].
+        self._bytes: bytes | None = None
+        self._nodes: np.ndarray = _NONE
 
     @property
     def member_set(self) -> frozenset[int]:
@@ -158,31 +169,80 @@ class TrieNode:
         return self._member_set
 
     @property
+    def has_children(self) -> bool:
+        count = self._trie._count_list
+        return any(count[member] for member in self.members)
+
+    @property
+    def num_children(self) -> int:
+        return len(self._next_bytes())
+
+    @property
     def children(self) -> dict[int, TrieNode]:
-        """The nodes one byte further, by byte."""
+        """The nodes one byte further, by byte, all of them."""
         if self._children is None:
-            trie = self._trie
-            groups: dict[int, list[int]] = {}
-            for member in self.members:
-                first = trie._first_list[member]
-                for child in range(first, first + trie._count_list[member]):
-                    groups.setdefault(trie._byte_list[child], []).append(child)
-            self._children = {byte: trie.node(tuple(group)) for byte, group in groups.items()}
+            found = ((byte, self.child(byte)) for byte in self._next_bytes())
+            self._children = {byte: node for byte, node in found if node is not None}
         return self._children
 
     def child(self, byte: int) -> TrieNode | None:
-        return self.children.get(byte)
+        """The node one byte further."""
+        try:
+            return self._made[byte]
+        except KeyError:
+            pass
+        trie = self._trie
+        found: tuple[int, ...]
+        if len(self.members) <= _FEW:
+            places = (
+                trie._byte_list.find(byte, first := trie._first_list[member], first + trie._count_list[member])
+                for member in self.members
+            )
+            found = tuple([place for place in places if place >= 0])
+        else:
+            every = self._sorted()
+            begin = every.find(byte)
+            found = tuple(self._nodes[begin : every.rfind(byte) + 1].tolist()) if begin >= 0 else ()
+        node = self._made[byte] = trie.node(found) if found else None
+        return node
+
+    def _next_bytes(self) -> list[int]:
+        trie = self._trie
+        if len(self.members) == 1:
+            first = trie._first_list[self.members[0]]
+            return list(trie._byte_list[first : first + trie._count_list[self.members[0]]])
+        return sorted(set(self._sorted()))
+
+    def _sorted(self) -> bytes:
+        if self._bytes is None:
+            nodes, _ = self._trie.children(np.array(self.members))
+            byte = self._trie.byte[nodes]
+            order = np.argsort(byte, kind="stable")
+            self._nodes = nodes[order]
+            self._bytes = byte[order].tobytes()
+        return self._bytes
+
+    def all_below(self) -> list[int]:
+        """Its nodes of the arrays, and all that are below them."""
+        first, count = self._trie._first_list, self._trie._count_list
+        found = list(self.members)
+        for node in found:
+            if count[node]:
+                found += range(first[node], first[node] + count[node])
+        return found
 
     @property
     def ids(self) -> list[int]:
         """The tokens that end here."""
         if self._ids is None:
             trie = self._trie
-            self._ids = []
-            for member in self.members:
-                if count := trie._ids_count_list[member]:
+            if len(self.members) <= _FEW:
+                self._ids = []
+                for member in self.members:
                     first = trie._ids_first_list[member]
-                    self._ids += trie._ids_list[first : first + count]
+                    self._ids += trie._ids_list[first : first + trie._ids_count_list[member]]
+            else:
+                self._ids = trie.token_ids(np.array(self.members)).tolist()
         return self._ids
 
     @property
