@@ -5,7 +5,8 @@ Once none agrees any more it behaves like the leaf below, so that their masks ar
 
     without "ab" and "b":   before anything: rests (ab, b)    behind a: (b)    behind ab: ("" - it may not end)
 
-Words that are excluded from the start are kept as a tree (`at`), words that were written as rests.
+Words that are excluded from the start are kept as a tree (`at`) until one of them is left, which is a rest then, as
+words that were written are.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ class FreshLeaf:
         """The first state; None where every word of the leaf is excluded."""
         if self.start is None:
             return None
-        return self._alive(FreshState(self.start, self._root, tuple(sorted(words)), b"", is_sealed))
+        at, rests = _without_one(self._root, tuple(sorted(words)))
+        return self._alive(FreshState(self.start, at, rests, b"", is_sealed))
 
     def step(self, q: FreshState, byte: int) -> FreshState | None:
         below, at, rests, text, is_sealed = q
@@ -101,7 +103,7 @@ class FreshLeaf:
         if rests:
             rests = tuple([rest[1:] for rest in rests if rest and rest[0] == byte])
         if at is not None:
-            at = at.children.get(byte)
+            at, rests = _without_one(at.children.get(byte), rests)
         if text is not None:
             text += bytes((byte,))
         state = FreshState(after, at, rests, text, is_sealed)
@@ -271,8 +273,16 @@ class FreshLeaf:
     def _behind(self, state: FreshState, byte: int) -> FreshState:
         """What one more byte leaves, living or not."""
         rests = tuple(rest[1:] for rest in state.rests if rest and rest[0] == byte)
-        at = state.at.children.get(byte) if state.at is not None else None
+        at, rests = _without_one(state.at.children.get(byte) if state.at is not None else None, rests)
         return FreshState(self.base.step(state.q, byte), at, rests, None, False)  # noqa: FBT003 (a field)
+
+
+def _without_one(at: Prefix | None, rests: tuple[bytes, ...]) -> tuple[Prefix | None, tuple[bytes, ...]]:
+    """A tree and rests, where a tree of one text is a rest: it takes no object for each byte."""
+    if at is None:
+        return None, rests
+    only = at.only
+    return (at, rests) if only is None else (None, tuple(sorted((*rests, only))))
 
 
 _leaves: WeakValueDictionary[Hashable, FreshLeaf] = WeakValueDictionary()

@@ -355,7 +355,7 @@ class Machine:
     def _state(self, configurations: list[Configuration], *, is_accepting: bool) -> State:
         unique = tuple(configurations) if len(configurations) < 2 else tuple(dict.fromkeys(configurations))
         single = len(unique) == 1 and not is_accepting
-        key: Hashable = unique[0] if single else (frozenset(unique), is_accepting)
+        key: Hashable = unique[0] if single else frozenset((*unique, None) if is_accepting else unique)
         state = self._states.get(key)
         if state is None:
             if len(self._states) >= MAX_STATES:

@@ -11,7 +11,7 @@ characters has one mask for all positions that are far from the end.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -75,8 +75,12 @@ class _Entries:
         return self._machine.worst_entry(self._q, self._frame)
 
 
-Part = tuple["LeafMask | LiteralLeaf | _Entries", "Frame | None"]
-"""What a mask is made of, with what follows behind it."""
+class _Found(NamedTuple):
+    """A mask, what it is made of, and for each part what follows behind it."""
+
+    mask: Mask
+    parts: tuple[LeafMask | LiteralLeaf | _Entries, ...]
+    frames: tuple[Frame | None, ...]
 
 
 class Masks:
@@ -87,13 +91,13 @@ class Masks:
         self.vocabulary = leaf_masks.vocabulary
         self._leaf_masks = leaf_masks
         self._affordable = AffordableMasks(machine, leaf_masks)
-        self._found: dict[State, tuple[Mask, list[Part]]] = {}
+        self._found: dict[State, _Found] = {}
         self._singles: dict[int, Mask] = {}
         self._worst: dict[State, int] = {}
 
     def of(self, state: State) -> Mask:
         """The tokens that `state` allows, the end of sequence among them where the text is whole."""
-        return self._entry(state)[0]
+        return self._entry(state).mask
 
     def single(self, token_id: int) -> Mask:
         """The mask that allows this token alone."""
@@ -109,7 +113,8 @@ class Masks:
         if worst is None:
             machine = self.machine
             costs = [0]
-            for part, frame in self._entry(state)[1]:
+            _, parts, frames = self._entry(state)
+            for part, frame in zip(parts, frames, strict=True):
                 costs.append(part.worst_cost() + machine.frame_cost(frame))
             worst = self._worst[clamped] = max(costs) - machine.cost(clamped)
         return worst
@@ -127,7 +132,7 @@ class Masks:
         single = _only(bits)
         return Mask(bits, None, self.vocabulary.num_words) if single is None else self.single(single)
 
-    def _entry(self, state: State) -> tuple[Mask, list[Part]]:
+    def _entry(self, state: State) -> _Found:
         clamped = self.machine.clamped(state, self.vocabulary.reach)
         found = self._found.get(clamped)
         if found is None:
@@ -137,25 +142,27 @@ class Masks:
             found = self._found[clamped] = self._compute(clamped)
         return found
 
-    def _compute(self, state: State) -> tuple[Mask, list[Part]]:
+    def _compute(self, state: State) -> _Found:
         machine = self.machine
         num_words = self.vocabulary.num_words
         bits: np.ndarray | None = None
         ids: list[int] = []
-        parts: list[Part] = []
+        parts: list[LeafMask | LiteralLeaf | _Entries] = []
+        frames: list[Frame | None] = []
         work: list[tuple[State, TrieNode]] = [(state, self.vocabulary.trie.root)]
         seen = {work[0]}
         while work:
             current, node = work.pop()
             for spot, q, frame in current.configurations:
                 leaf = spot.leaf
+                frames.append(frame)
                 below: TrieNode | None = node
                 if isinstance(leaf, LiteralLeaf):
-                    parts.append((leaf, frame))
+                    parts.append(leaf)
                     below = self._descend(leaf, q, node, ids)
                 elif isinstance(leaf, EntriesLeaf):
                     assert frame is not None
-                    parts.append((_Entries(machine, q, frame), frame))
+                    parts.append(_Entries(machine, q, frame))
                     for index, exit_node in self._enter(leaf, q, node, ids):
                         item = (machine.after_entry(frame, index), exit_node)
                         if item[0].configurations and item not in seen:
@@ -164,7 +171,7 @@ class Masks:
                     continue
                 else:
                     part = self._leaf_masks.of(leaf, q, node)
-                    parts.append((part, frame))
+                    parts.append(part)
                     if bits is None:
                         bits = part.bits.copy()
                     else:
@@ -179,10 +186,10 @@ class Masks:
             ids += self.vocabulary.eos_ids
         if bits is None:
             if len(set(ids)) == 1:
-                return self.single(ids[0]), parts
+                return _Found(self.single(ids[0]), tuple(parts), tuple(frames))
             bits = np.zeros(num_words, dtype=np.uint32)
         set_bits(bits, ids)
-        return Mask(bits, _only(bits), num_words), parts
+        return _Found(Mask(bits, _only(bits), num_words), tuple(parts), tuple(frames))
 
     def _enter(self, leaf: EntriesLeaf, q: Any, node: TrieNode, ids: list[int]) -> list[tuple[int, TrieNode]]:
         """Collect the tokens below `node` that write parts of entries; (entry, node) where tokens go on behind."""

@@ -18,38 +18,45 @@ class Prefix:
     whole     those of them that are not longer, as bits
     """
 
-    __slots__ = ("_children", "_depth", "_texts", "below", "whole")
+    __slots__ = ("_children", "_depth", "_indexes", "_texts", "below", "whole")
 
-    def __init__(self, texts: list[tuple[int, bytes]], depth: int) -> None:
+    def __init__(self, texts: tuple[bytes, ...], indexes: tuple[int, ...], depth: int) -> None:
         self._texts = texts
+        self._indexes = indexes
         self._depth = depth
         self._children: dict[int, Prefix] | None = None
         self.below = self.whole = 0
-        for index, text in texts:
+        for index in indexes:
             self.below |= 1 << index
-            if len(text) == depth:
+            if len(texts[index]) == depth:
                 self.whole |= 1 << index
 
     @property
     def children(self) -> dict[int, Prefix]:
         """One byte further, in the order of the bytes."""
         if self._children is None:
-            groups: dict[int, list[tuple[int, bytes]]] = {}
-            depth = self._depth
-            for item in self._texts:
-                if len(item[1]) > depth:
-                    groups.setdefault(item[1][depth], []).append(item)
-            self._children = {byte: Prefix(groups[byte], depth + 1) for byte in sorted(groups)}
+            groups: dict[int, list[int]] = {}
+            texts, depth = self._texts, self._depth
+            for index in self._indexes:
+                if len(texts[index]) > depth:
+                    groups.setdefault(texts[index][depth], []).append(index)
+            self._children = {byte: Prefix(texts, tuple(groups[byte]), depth + 1) for byte in sorted(groups)}
         return self._children
 
     def rests(self) -> list[bytes]:
         """What is left of each of the texts."""
-        return [text[self._depth :] for _, text in self._texts]
+        return [self._texts[index][self._depth :] for index in self._indexes]
+
+    @property
+    def only(self) -> bytes | None:
+        """What is left of the text, where it is a single one."""
+        return self._texts[self._indexes[0]][self._depth :] if len(self._indexes) == 1 else None
 
 
 def prefixes(texts: Iterable[bytes]) -> Prefix:
     """The root of the tree, text i being the i-th one."""
-    return Prefix(list(enumerate(texts)), 0)
+    found = tuple(texts)
+    return Prefix(found, tuple(range(len(found))), 0)
 
 
 def members(bits: int) -> list[int]:
