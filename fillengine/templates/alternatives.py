@@ -157,16 +157,7 @@ class Alternatives:
                 self._note(draft, schema, opened)
                 continue
             inner = opened | {schema}
-            if logic.dynamic_ref is not None:
-                raise UnsupportedForm(
-                    f"a dynamic reference ({logic.dynamic_ref!r}) is not supported",
-                    keyword="$dynamicRef",
-                    pointer=schema.pointer,
-                    remedy="use $ref",
-                )
-            followed = []
-            if logic.ref is not None:
-                followed.append(self.reader.follow(schema, logic.ref))
+            followed = self.reader.followed(schema)
             followed.extend(map(self.reader.read, logic.all_of))
             if logic.ref_first:
                 if not schema.says_nothing:

@@ -233,10 +233,7 @@ class Negations:
         read = self._reader.read
         pointer, resource = schema.pointer, schema.resource
         parts: list[Schema] = []
-        followed = [read(place) for place in logic.all_of]
-        if logic.ref is not None:
-            followed.append(self._reader.follow(schema, logic.ref))
-        for part in followed:
+        for part in (*map(read, logic.all_of), *self._reader.followed(schema)):
             parts += self.of(part)
         if logic.any_of:
             each = tuple(self.no(place) for place in logic.any_of)

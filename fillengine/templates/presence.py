@@ -138,10 +138,9 @@ class PresenceRules:
             yield from self._objects(schema.objects)
         if logic is None:
             return
-        if logic.dynamic_ref is not None or logic.discriminator is not None:
+        if logic.discriminator is not None:
             yield None
-        if logic.ref is not None:
-            yield self.of(self._reader.follow(schema, logic.ref))
+        yield from map(self.of, self._reader.followed(schema))
         yield from map(self.of, logic.all_of)
         if logic.any_of:
             yield self.any_of(logic.any_of)

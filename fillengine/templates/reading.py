@@ -76,10 +76,17 @@ class Reader:
             self._texts[schema] = json.dumps(self._raws[schema], sort_keys=True)
         return self._texts[schema]
 
-    def follow(self, schema: Schema, reference: str) -> Schema:
-        """The schema that `$ref: reference` in `schema` names."""
-        raw, pointer, resource = schema.resource.lookup(reference, f"{schema.pointer}/$ref")
-        return self.read(Place(raw, pointer, resource))
+    def followed(self, schema: Schema) -> list[Schema]:
+        """The schemas that `$ref`, `$dynamicRef` and `$recursiveRef` in `schema` name."""
+        logic = schema.logic
+        assert logic is not None
+        found = []
+        if logic.ref is not None:
+            found.append(schema.resource.lookup(logic.ref, f"{schema.pointer}/$ref"))
+        if logic.dynamic_ref is not None:
+            keyword, reference = logic.dynamic_ref
+            found.append(schema.resource.lookup_dynamic(reference, keyword, schema.pointer))
+        return [self.read(Place(*target)) for target in found]
 
 
 def _read(place: Place) -> Schema:
@@ -366,7 +373,7 @@ def _logic(k: _Keywords) -> Logic | None:
             raise k.wrong(key, "a non-empty array of schemas")
     return Logic(
         k.text("$ref"),
-        k.text("$dynamicRef") or k.text("$recursiveRef"),
+        _dynamic_ref(k),
         k.places("allOf"),
         k.places("anyOf"),
         k.places("oneOf"),
@@ -377,6 +384,14 @@ def _logic(k: _Keywords) -> Logic | None:
         tag if isinstance(tag, str) else None,
         bool(keys) and keys[0] != "properties",
     )
+
+
+def _dynamic_ref(k: _Keywords) -> tuple[str, str] | None:
+    for keyword in ("$dynamicRef", "$recursiveRef"):
+        reference = k.text(keyword)
+        if reference is not None:
+            return keyword, reference
+    return None
 
 
 def _fill(k: _Keywords) -> str:

@@ -6,7 +6,8 @@ All others go through the `referencing` library, which knows where the drafts al
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
@@ -55,7 +56,29 @@ def draft_of(document: Any) -> int | None:
 def resource_of(document: Any) -> Resource:
     """The resource that is the whole document (draft 2020-12 where `$schema` names none)."""
     draft = draft_of(document)
-    return Resource(document, draft or 2020, _World(document, draft or 2020), names_draft=draft is not None)
+    world = _World(document, draft or 2020)
+    world.top = Resource(document, draft or 2020, world, names_draft=draft is not None)
+    return world.top
+
+
+def _dynamic_anchors(document: Any, *, is_whole: bool) -> Iterator[str]:
+    """The dynamic anchors of a document, resources inside it with an `$id` of their own included or not."""
+    work: list[Any] = [document]
+    while work:
+        part = work.pop()
+        if isinstance(part, dict) and (is_whole or part is document or not _names_itself(part)):
+            if isinstance(anchor := part.get("$dynamicAnchor"), str):
+                yield anchor
+            if part.get("$recursiveAnchor") is True:
+                yield ""
+            work.extend(part.values())
+        elif isinstance(part, list):
+            work.extend(part)
+
+
+def _names_itself(part: dict[str, Any]) -> bool:
+    address = part.get("$id")
+    return isinstance(address, str) and not address.startswith("#")
 
 
 class _World:
@@ -63,6 +86,7 @@ class _World:
 
     def __init__(self, document: Any, draft: int) -> None:
         self.document, self.draft = document, draft
+        self.top: Resource
         self.records: dict[int, Any] = {}
         self.oldest = draft  # the newest draft in which everything that was read means what it is taken for
 
@@ -73,6 +97,16 @@ class _World:
         contents = _SPECIFICATIONS[self.draft].create_resource(self.document)
         address = contents.id() or _HOME
         return REGISTRY.with_resource(address, contents).resolver(address)
+
+    @cached_property
+    def dynamic_anchors(self) -> Counter[str]:
+        """How often each `$dynamicAnchor` stands in the document ("" for `$recursiveAnchor`)."""
+        return Counter(_dynamic_anchors(self.document, is_whole=True))
+
+    @cached_property
+    def outermost(self) -> frozenset[str]:
+        """Those of the document's own resource, which every dynamic scope begins with."""
+        return frozenset(_dynamic_anchors(self.document, is_whole=False))
 
     @cached_property
     def pointers(self) -> dict[int, str]:
@@ -128,6 +162,31 @@ class Resource:
         if target is None:
             target = self._walk(reference) or self._resolve(reference, pointer)
             self._targets[reference] = target
+        return target
+
+    def lookup_dynamic(self, reference: str, keyword: str, pointer: str) -> tuple[Any, str, Resource]:
+        """As `lookup`, for `$dynamicRef` and `$recursiveRef`: where they lead to from wherever they are reached.
+
+        The outermost resource on the way to them counts that has the anchor. That is the document's own one, or the
+        only one; where it depends on the way: UnsupportedForm.
+        """
+        target = self.lookup(reference, f"{pointer}/{keyword}")
+        contents, anchor = target[0], reference.rpartition("#")[2]
+        if keyword == "$recursiveRef":
+            is_dynamic, anchor = isinstance(contents, dict) and contents.get("$recursiveAnchor") is True, ""
+        else:
+            is_dynamic = isinstance(contents, dict) and contents.get("$dynamicAnchor") == anchor
+        if not is_dynamic:
+            return target
+        if anchor in self._world.outermost:
+            return self._world.top.lookup(f"#{anchor}", f"{pointer}/{keyword}")
+        if self._world.dynamic_anchors[anchor] != 1 or id(contents) not in self._world.pointers:
+            raise UnsupportedForm(
+                f"where {reference!r} leads to depends on the way to it: {anchor!r} stands in several places",
+                keyword=keyword,
+                pointer=pointer,
+                remedy="use $ref",
+            )
         return target
 
     def _walk(self, reference: str) -> tuple[Any, str, Resource] | None:

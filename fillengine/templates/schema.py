@@ -129,12 +129,13 @@ class Objects:
 class Logic:
     """Schemas that apply to the same value. `ref_first`: `$ref`/`allOf` stand before `properties`.
 
+    `dynamic_ref`: `$dynamicRef` or `$recursiveRef`, and what it says.
     `conditional` is set with `if`: `then` and `otherwise` are the branches (None: anything).
     `derived`: made by a rewriting, so that the pointer of its schema is where that began.
     """
 
     ref: str | None = None
-    dynamic_ref: str | None = None
+    dynamic_ref: tuple[str, str] | None = None
     all_of: tuple[Source, ...] = ()
     any_of: tuple[Source, ...] = ()
     one_of: tuple[Source, ...] = ()

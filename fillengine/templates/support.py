@@ -75,8 +75,11 @@ SUPPORT: Mapping[str, Support] = {
         "JSON pointers, `$id`, anchors; recursion of any depth",
         f"targets outside of the document; values that nest deeper than {DEPTH_LIMIT} levels without recursion",
     ),
-    "$dynamicRef": Support("not yet", "everywhere"),
-    "$recursiveRef": Support("not yet", "everywhere"),
+    "$dynamicRef": Support(
+        "as a reference to the document's own anchor of that name, or to the only one",
+        "where several other resources have the anchor",
+    ),
+    "$recursiveRef": Support("as `$dynamicRef`", "as `$dynamicRef`"),
     "allOf": Support("merged with its sibling keywords"),
     "anyOf": Support(f"as alternatives, which may overlap; {_PRESENCE}", _BRANCHES),
     "oneOf": Support("exactly one: branches that may overlap exclude each other", _BRANCHES),

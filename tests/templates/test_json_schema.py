@@ -53,6 +53,28 @@ def test_references_resolve_by_pointer_anchor_and_identifier() -> None:
     assert not accepts(schema, [1, 2, 3, 3])
 
 
+def test_a_dynamic_reference_leads_to_the_outermost_anchor() -> None:
+    tree = {
+        "$id": "tree",
+        "$dynamicAnchor": "node",
+        "type": "object",
+        "properties": {"data": {}, "children": {"type": "array", "items": {"$dynamicRef": "#node"}}},
+    }
+    strict = {"$id": "strict", "$dynamicAnchor": "node", "$ref": "tree", "$defs": {"tree": tree}, "required": ["data"]}
+    assert accepts(strict, {"data": 1, "children": [{"data": 2}]})
+    assert not accepts(strict, {"data": 1, "children": [{}]})
+    assert accepts(tree, {"children": [{"children": []}]})
+    assert not accepts(tree, {"children": [1]})
+
+
+def test_a_recursive_reference_leads_to_its_own_resource_or_the_outermost_that_says_so() -> None:
+    draft = "https://json-schema.org/draft/2019-09/schema"
+    for marks in ({}, {"$recursiveAnchor": True}):
+        schema = {"$schema": draft, **marks, "type": "array", "items": {"$recursiveRef": "#"}}
+        assert accepts(schema, [[], [[]]])
+        assert not accepts(schema, [1])
+
+
 def test_the_order_of_definitions_does_not_matter() -> None:
     definitions = {
         "A": {"properties": {"q": {"$ref": "#/$defs/E"}}, "required": ["q"], "type": "object"},

@@ -79,7 +79,16 @@ def test_a_schema_without_values_is_unsatisfiable_and_says_where(schema: Any, po
         (under(type="array", unevaluatedItems=False), "unevaluatedItems"),
         (under(type="object", unevaluatedProperties=False, allOf=[{}]), "unevaluatedProperties"),
         (under(**{"$ref": "https://example.org/schema.json"}), "$ref"),
-        (under(**{"$dynamicRef": "#x"}), "$dynamicRef"),
+        (
+            {
+                "properties": {"a": {"$dynamicRef": "one#x"}},
+                "$defs": {
+                    name: {"$id": name, "$defs": {"x": {"$dynamicAnchor": "x", "type": type}}}
+                    for name, type in (("one", "string"), ("two", "number"))
+                },
+            },
+            "$dynamicRef",
+        ),
         ({"$schema": "http://json-schema.org/draft-03/schema#"}, "$schema"),
     ],
 )
