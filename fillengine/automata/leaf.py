@@ -149,15 +149,16 @@ class DfaLeaf:
     def __init__(self, dfa: Dfa, costs: Costs) -> None:
         self.dfa = dfa
         self.start: int | None = dfa.start or None
-        self._accept: list[bool] = dfa.accept.tolist()
-        self._rows: list[list[int] | None] = [None] * len(self._accept)
+        # Tuples of numbers, which the garbage collector leaves alone.
+        self._accept: tuple[bool, ...] = tuple(dfa.accept.tolist())
+        self._rows: list[tuple[int, ...] | None] = [None] * len(self._accept)
         self._next_bytes: dict[int, bytes] = {}
-        self._cost: list[int] = fewest_bytes(dfa, costs.alphabet)
+        self._cost = fewest_bytes(dfa, costs.alphabet)
 
-    def row(self, q: int) -> list[int]:
+    def row(self, q: int) -> tuple[int, ...]:
         row = self._rows[q]
         if row is None:
-            row = self._rows[q] = self.dfa.next[q].tolist()
+            row = self._rows[q] = tuple(self.dfa.next[q].tolist())
         return row
 
     def step(self, q: int, byte: int) -> int | None:
@@ -182,7 +183,7 @@ class DfaLeaf:
         return self._cost[q]
 
     @property
-    def costs(self) -> list[int]:
+    def costs(self) -> tuple[int, ...]:
         """The cost of each state of the DFA."""
         return self._cost
 
@@ -212,7 +213,7 @@ class CountedLeaf:
         self.plain = dfa_leaf(dfa, costs)
         self.lengths = lengths(dfa)
         self._is_free = self.lengths.settled == 0
-        self.boundary: list[bool] = dfa.boundary.tolist()
+        self.boundary: tuple[bool, ...] = tuple(dfa.boundary.tolist())
 
     def first(self, low: int, high: int | None) -> tuple[int, int, int | None] | None:
         start = self.plain.start
@@ -383,7 +384,7 @@ class EntriesLeaf:
         return q
 
 
-def fewest_bytes(dfa: Dfa, alphabet: bytes) -> list[int]:
+def fewest_bytes(dfa: Dfa, alphabet: bytes) -> tuple[int, ...]:
     """For each state the fewest bytes of `alphabet` that lead to acceptance (INFINITE where none do)."""
     class_of, firsts = dfa.classes
     narrow = dfa.next[:, firsts]
@@ -391,8 +392,7 @@ def fewest_bytes(dfa: Dfa, alphabet: bytes) -> list[int]:
     spelled[class_of[list(alphabet)]] = True
     needs_more = narrow[:, ~spelled].any()
     shortest = distances(narrow[:, spelled], dfa.accept) if needs_more else dfa.shortest
-    found: list[int] = np.where(shortest == NEVER, INFINITE, shortest.astype(np.int64)).tolist()
-    return found
+    return tuple(np.where(shortest == NEVER, INFINITE, shortest.astype(np.int64)).tolist())
 
 
 _plain: WeakValueDictionary[Hashable, DfaLeaf] = WeakValueDictionary()

@@ -88,12 +88,13 @@ class Trie:
         self.count = np.concatenate(count)
         self.ids_first = np.concatenate(ids_first)
         self.ids_count = np.concatenate(ids_count)
-        self._first_list: list[int] = self.first.tolist()
-        self._count_list: list[int] = self.count.tolist()
+        # Tuples of numbers, which the garbage collector leaves alone.
+        self._first_list: tuple[int, ...] = tuple(self.first.tolist())
+        self._count_list: tuple[int, ...] = tuple(self.count.tolist())
         self._byte_list = self.byte.tobytes()
-        self._ids_first_list: list[int] = self.ids_first.tolist()
-        self._ids_count_list: list[int] = self.ids_count.tolist()
-        self._ids_list: list[int] = self.ids.tolist()
+        self._ids_first_list: tuple[int, ...] = tuple(self.ids_first.tolist())
+        self._ids_count_list: tuple[int, ...] = tuple(self.ids_count.tolist())
+        self._ids_list: tuple[int, ...] = tuple(self.ids.tolist())
         self._objects: dict[tuple[int, ...], TrieNode] = {}
         self._num_members = 0
         self.root = self.node((0,))
