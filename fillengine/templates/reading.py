@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import isfinite
 from typing import Any
 
-from fillengine.errors import InvalidForm
+from fillengine.errors import InvalidForm, UnsupportedForm
 from fillengine.templates.references import Resource, resource_of
 from fillengine.templates.scalars import FormWarning
 from fillengine.templates.schema import (
