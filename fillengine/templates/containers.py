@@ -42,7 +42,7 @@ class Tail:
 # Nothing is written yet; the clauses of which something is still open.
 _Lack = tuple[bool, frozenset[Clause]]
 # So many of them behind one part are told apart.
-_LACKS_LIMIT = 4096
+LACKS_LIMIT = 4096
 
 # Written so far -> pieces of what follows, last first; None: no way to finish from here.
 _States = dict[int, "list[Piece] | None"]
@@ -125,7 +125,7 @@ def object_node(parts: Sequence[Part], tail: Tail | None, low: int, high: int | 
 
 def together_node(parts: Sequence[Part], clauses: tuple[Clause, ...], tail: Tail | None, layout: Layout) -> Node | None:
     """`parts` in order, of which those may stand together that the clauses (over their numbers, as bits) let; then
-    `tail`. None: impossible, or more than `_LACKS_LIMIT` things to remember between two parts.
+    `tail`. None: impossible, or more than `LACKS_LIMIT` things to remember between two parts.
 
     What follows a part depends on what the parts before it leave of the clauses.
     """
@@ -135,7 +135,7 @@ def together_node(parts: Sequence[Part], clauses: tuple[Clause, ...], tail: Tail
         level: dict[_Lack, None] = {}
         for lack in levels[-1]:
             level.update(dict.fromkeys(_following(lack, number, parts[number]).values()))
-        if len(level) > _LACKS_LIMIT:
+        if len(level) > LACKS_LIMIT:
             return None
         levels.append(level)
     behind: dict[_Lack, Node | None] = {}

@@ -19,6 +19,7 @@ from fillengine.templates import numbers
 from fillengine.templates.alternatives import Flat
 from fillengine.templates.array_shapes import ArrayShape, ArrayWalk
 from fillengine.templates.containers import (
+    LACKS_LIMIT,
     Part,
     Tail,
     array_node,
@@ -373,7 +374,11 @@ class _Writer:
         if clauses:
             written = together_node(parts, clauses, tail, form)
             if written is None:
-                raise refusal("properties that must be together cannot be in this order", pointer)
+                raise refusal(
+                    f"which properties may stand together leaves more than {LACKS_LIMIT} conditions open at once in "
+                    "this order",
+                    pointer,
+                )
             return written
         return object_node(parts, tail, inner.low, inner.high, form)
 

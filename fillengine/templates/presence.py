@@ -26,6 +26,8 @@ WAYS_LIMIT = 4096
 
 # A rule of more clauses than this is not worth it: alternatives are tried instead.
 _CLAUSES_LIMIT = 128
+# Schemas within schemas that are looked into. What lies deeper is not taken for a rule; alternatives are tried instead.
+_DEPTH_LIMIT = 32
 # Names that depend on one another: what they lack is found by recursion.
 _NAMES_LIMIT = 256
 
@@ -57,13 +59,17 @@ class PresenceRules:
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._known: dict[Schema, Rule | None] = {}
+        self._depth = 0
 
     def of(self, source: Source) -> Rule | None:
         schema = self._reader.read(source)
         if schema not in self._known:
             self._known[schema] = None  # what a recursion through itself finds
-            with suppress(_TooManyClauses):
-                self._known[schema] = _all(self._parts(schema))
+            if self._depth < _DEPTH_LIMIT:
+                self._depth += 1
+                with suppress(_TooManyClauses):
+                    self._known[schema] = _all(self._parts(schema))
+                self._depth -= 1
         return self._known[schema]
 
     def any_of(self, sources: Sequence[Source]) -> Rule | None:
