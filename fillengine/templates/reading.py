@@ -68,7 +68,10 @@ class Reader:
             return True
         if a not in self._raws or b not in self._raws or a.resource is not b.resource:
             return False
-        return bool(self._raws[a] == self._raws[b]) and self._text(a) == self._text(b)
+        try:
+            return bool(self._raws[a] == self._raws[b]) and self._text(a) == self._text(b)
+        except RecursionError:  # nested deeper than Python compares
+            return False
 
     def _text(self, schema: Schema) -> str:
         """What tells `true` from `1`, unlike a comparison of values."""
