@@ -44,6 +44,7 @@ class Reader:
         self.resource = resource_of(document)
         self._raws: dict[Schema, Any] = {}
         self._texts: dict[Schema, str] = {}
+        self._deep: set[Schema] = set()
         self.root = self.read(Place(document, "", self.resource))
 
     @property
@@ -68,9 +69,12 @@ class Reader:
             return True
         if a not in self._raws or b not in self._raws or a.resource is not b.resource:
             return False
+        if a in self._deep or b in self._deep:
+            return False
         try:
             return bool(self._raws[a] == self._raws[b]) and self._text(a) == self._text(b)
         except RecursionError:  # nested deeper than Python compares
+            self._deep.update((a, b))
             return False
 
     def _text(self, schema: Schema) -> str:
