@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
+from itertools import combinations
 from math import prod
 
 from fillengine.errors import UnsupportedForm
+from fillengine.templates.evaluated import looks_around, settled
 from fillengine.templates.negation import Negations
 from fillengine.templates.presence import PresenceRules, Rule
 from fillengine.templates.reading import Reader, keyword_in
@@ -27,6 +29,9 @@ _TAKEN_APART_LIMIT = 64
 _RIVALS_LIMIT = 4
 # Likewise where more rivals than this are none because of some property without a name: each may be any property.
 _WANTING_LIMIT = 1
+
+# Branches of an anyOf that all may evaluate properties: alternatives are all sets of them.
+TOGETHER_LIMIT = 6
 
 # Alternatives above this number are looked through for those that others make needless; each is compared with the
 # first few of those that are kept, the shortest.
@@ -44,32 +49,36 @@ Open = frozenset[Schema]
 class _Group:
     """One of `branches` must hold too. `keyword` and `pointer` say where it comes from.
 
-    `is_exclusive`: exactly one of them, not just any.
+    `is_exclusive`: exactly one of them, not just any. `owners`: see _Draft.
     """
 
     branches: tuple[Conjunction, ...]
     keyword: str
     pointer: str
     opened: Open
+    owners: Open
     is_exclusive: bool = False
 
 
 class _Draft:
     """A flat conjunction in the making: `flat` in order, `seen` what was followed, `denied` what must not hold,
-    `groups` to distribute."""
+    `groups` to distribute. `under`: what applies in place below each schema that restricts what is unevaluated (an
+    *owner* of these)."""
 
-    __slots__ = ("denied", "flat", "groups", "seen")
+    __slots__ = ("denied", "flat", "groups", "seen", "under")
 
     def __init__(self) -> None:
         self.flat: dict[Schema, None] = {}
         self.seen: set[Schema] = set()
         self.denied: set[Schema] = set()
+        self.under: dict[Schema, dict[Schema, None]] = {}
         self.groups: list[_Group] = []
 
     def copy(self, groups: Sequence[_Group]) -> _Draft:
         other = _Draft()
         other.flat, other.seen, other.groups = dict(self.flat), set(self.seen), list(groups)
         other.denied = set(self.denied)
+        other.under = {owner: dict(schemas) for owner, schemas in self.under.items()}
         return other
 
     @property
@@ -99,6 +108,7 @@ class Alternatives:
         self._loose: dict[Conjunction, tuple[Flat, ...]] = {}
         self._known_tags: dict[Conjunction, _Tags] = {}
         self._derived: dict[tuple[Schema, str], Schema] = {}
+        self._settled: dict[tuple[Schema, Conjunction], tuple[Schema, Schema]] = {}
 
     def of(self, conjunction: Conjunction) -> tuple[Flat, ...]:
         """The flat conjunctions, none where a reference or `false` leaves nothing. Raises UnsupportedForm."""
@@ -120,16 +130,16 @@ class Alternatives:
         if found is None:
             draft = _Draft()
             flats: list[Flat] = []
-            if all(self._add(draft, schema, frozenset()) for schema in conjunction):
+            if all(self._add(draft, schema, frozenset(), frozenset()) for schema in conjunction):
                 flats.extend(self._distribute(draft, is_loose=is_loose))
             found = known[conjunction] = _absorbed(tuple(dict.fromkeys(flats)))
         return found
 
-    def _add(self, draft: _Draft, schema: Schema, opened: Open) -> bool:
+    def _add(self, draft: _Draft, schema: Schema, opened: Open, owners: Open) -> bool:
         """Add one schema and what it follows. False: nothing satisfies the draft any more."""
-        work: list[tuple[Schema, Open, bool]] = [(schema, opened, False)]
+        work: list[tuple[Schema, Open, Open, bool]] = [(schema, opened, owners, False)]
         while work:
-            schema, opened, is_last = work.pop()
+            schema, opened, owners, is_last = work.pop()
             if is_last:
                 draft.flat[schema] = None
                 continue
@@ -142,9 +152,16 @@ class Alternatives:
                 )
             if schema in opened:
                 return False  # a reference to itself with nothing between: the least solution is no value
+            if owners and self._evaluates_nothing(schema):
+                owners = frozenset()
             if schema in draft.seen:
+                _refuse_second_way(draft, schema, owners)
                 continue
             draft.seen.add(schema)
+            if looks_around(schema):
+                owners |= {schema}
+            for owner in owners:
+                draft.under.setdefault(owner, {})[schema] = None
             if schema.never or any(self.reader.are_alike(schema, denied) for denied in draft.denied):
                 return False
             logic = schema.logic
@@ -154,52 +171,57 @@ class Alternatives:
                     return False
                 draft.denied.add(denied)
             if logic is None:
-                self._note(draft, schema, opened)
+                self._note(draft, schema, opened, owners)
                 continue
             inner = opened | {schema}
             followed = self.reader.followed(schema)
             followed.extend(map(self.reader.read, logic.all_of))
             if logic.ref_first:
                 if not schema.says_nothing:
-                    work.append((schema, opened, True))
-                work.extend((part, inner, False) for part in reversed(followed))
+                    work.append((schema, opened, owners, True))
+                work.extend((part, inner, owners, False) for part in reversed(followed))
             else:
-                work.extend((part, inner, False) for part in reversed(followed))
+                work.extend((part, inner, owners, False) for part in reversed(followed))
                 if not schema.says_nothing:
                     draft.flat[schema] = None
-            self._group(draft, schema, inner)
+            self._group(draft, schema, inner, owners)
         return True
 
-    def _note(self, draft: _Draft, schema: Schema, opened: Open) -> None:
+    def _evaluates_nothing(self, schema: Schema) -> bool:
+        return schema in self.negations.parts or (schema.logic is not None and schema.logic.derived)
+
+    def _note(self, draft: _Draft, schema: Schema, opened: Open, owners: Open) -> None:
         if not schema.says_nothing:
             draft.flat[schema] = None
             if schema.objects is not None:
-                self._depend(draft, schema, schema.objects, opened)
+                self._depend(draft, schema, schema.objects, opened, owners)
 
-    def _group(self, draft: _Draft, schema: Schema, opened: Open) -> None:
+    def _group(self, draft: _Draft, schema: Schema, opened: Open, owners: Open) -> None:
         logic, read, pointer = schema.logic, self.reader.read, schema.pointer
         assert logic is not None
         if schema.objects is not None:
-            self._depend(draft, schema, schema.objects, opened)
+            self._depend(draft, schema, schema.objects, opened, owners)
         tagged: tuple[Schema, ...] = ()
         rules = self._rules
         if logic.discriminator is not None:
             tagged = (self._needs(schema, "discriminator", (logic.discriminator,)),)
         if logic.any_of and (tagged or not self._by_presence(draft, schema, "anyOf", rules.any_of(logic.any_of))):
             branches = tuple((read(place), *tagged) for place in logic.any_of)
+            if owners:  # each that holds evaluates something
+                branches = _all_together(schema, branches)
             keyword, place = ("anyOf", f"{pointer}/anyOf") if not logic.derived else (keyword_in(pointer), pointer)
-            draft.groups.append(_Group(branches, keyword, place, opened))
+            draft.groups.append(_Group(branches, keyword, place, opened, owners))
         if logic.one_of and (tagged or not self._by_presence(draft, schema, "oneOf", rules.one_of(logic.one_of))):
             branches = tuple((read(place), *tagged) for place in logic.one_of)
             keyword, place = ("oneOf", f"{pointer}/oneOf") if not logic.derived else (keyword_in(pointer), pointer)
-            group = _Group(branches, keyword, place, opened, len(branches) > 1)
+            group = _Group(branches, keyword, place, opened, owners, len(branches) > 1)
             draft.groups.append(group)
         if logic.negated is not None and not self._by_presence(draft, schema, "not", rules.opposite(logic.negated)):
             negated = self.negations.of(read(logic.negated))
             keyword, place = ("not", f"{pointer}/not") if not logic.derived else (keyword_in(pointer), pointer)
-            draft.groups.append(_Group(tuple((part,) for part in negated), keyword, place, opened))
+            draft.groups.append(_Group(tuple((part,) for part in negated), keyword, place, opened, owners))
         if logic.conditional is not None and not self._by_presence(draft, schema, "if", rules.conditional(logic)):
-            self._condition(draft, schema, opened)
+            self._condition(draft, schema, opened, owners)
 
     def _by_presence(self, draft: _Draft, schema: Schema, why: str, rule: Rule | None) -> bool:
         """Add what a part of a schema says of the presence of properties, where that is all that it says."""
@@ -215,21 +237,21 @@ class Alternatives:
         draft.flat[self._derived[key]] = None
         return True
 
-    def _condition(self, draft: _Draft, schema: Schema, opened: Open) -> None:
+    def _condition(self, draft: _Draft, schema: Schema, opened: Open, owners: Open) -> None:
         """`if`/`then`/`else`: (if and then) or (not if and else)."""
         logic, read = schema.logic, self.reader.read
         assert logic is not None
         assert logic.conditional is not None
-        if logic.then is None and logic.otherwise is None:
+        if logic.then is None and logic.otherwise is None and not owners:
             return
         condition = read(logic.conditional)
         negated = self.negations.of(condition)
         then = () if logic.then is None else (read(logic.then),)
         otherwise = () if logic.otherwise is None else (read(logic.otherwise),)
         branches = ((condition, *then), *((part, *otherwise) for part in negated))
-        draft.groups.append(_Group(branches, "if", f"{schema.pointer}/if", opened))
+        draft.groups.append(_Group(branches, "if", f"{schema.pointer}/if", opened, owners))
 
-    def _depend(self, draft: _Draft, schema: Schema, objects: Objects, opened: Open) -> None:
+    def _depend(self, draft: _Draft, schema: Schema, objects: Objects, opened: Open, owners: Open) -> None:
         """`dependentRequired`, `dependentSchemas`: the property is absent, or the rest holds."""
         needs, schemas = objects.dependent_required or {}, objects.dependent_schemas or {}
         for name in dict.fromkeys((*needs, *schemas)):
@@ -242,7 +264,7 @@ class Alternatives:
             if not needs.get(name) and name not in schemas:
                 continue
             branches: tuple[Conjunction, ...] = ((absent,), tuple(present))
-            group = _Group(branches, "dependentRequired", schema.pointer, opened)
+            group = _Group(branches, "dependentRequired", schema.pointer, opened, owners)
             draft.groups.append(group)
 
     def _needs(self, schema: Schema, why: str, names: tuple[str, ...]) -> Schema:
@@ -263,7 +285,7 @@ class Alternatives:
                 continue
             if not draft.groups:
                 num_found += 1
-                yield tuple(draft.flat)
+                yield self._finished(draft)
                 continue
             index = next((i for i, group in enumerate(draft.groups) if not group.is_exclusive), 0)
             group = draft.groups[index]
@@ -282,9 +304,25 @@ class Alternatives:
             grown = []
             for branch in branches:
                 copy = draft.copy(others)
-                if all(self._add(copy, schema, group.opened) for schema in branch):
+                if all(self._add(copy, schema, group.opened, group.owners) for schema in branch):
                     grown.append(copy)
             work.extend(reversed(grown))
+
+    def _finished(self, draft: _Draft) -> Flat:
+        """The flat conjunction; what its schemas say of the unevaluated is said of what nothing in it evaluates."""
+        if not draft.under:
+            return tuple(draft.flat)
+        flat: dict[Schema, None] = {}
+        for schema in draft.flat:
+            applied = tuple(draft.under.get(schema, ()))
+            if not applied:
+                flat[schema] = None
+                continue
+            key = (schema, applied)
+            if key not in self._settled:
+                self._settled[key] = settled(schema, applied)
+            flat.update(dict.fromkeys(part for part in self._settled[key] if not part.says_nothing))
+        return tuple(flat)
 
     def _exclusive(self, base: Flat, group: _Group) -> tuple[Conjunction, ...]:
         """The branches of a oneOf so that no two hold at once: as they are where they are apart anyway."""
@@ -377,6 +415,34 @@ class Alternatives:
             else:
                 tags = {name: tag | values[name] for name, tag in tags.items() if name in values}
         return _Tags(atoms, tags or {}, needed or frozenset())
+
+
+def _all_together(schema: Schema, branches: tuple[Conjunction, ...]) -> tuple[Conjunction, ...]:
+    """Any of the branches, and any of them together."""
+    if len(branches) > TOGETHER_LIMIT:
+        raise UnsupportedForm(
+            f"an anyOf of more than {TOGETHER_LIMIT} branches applies beside a keyword about what is unevaluated",
+            keyword="anyOf",
+            pointer=schema.pointer,
+            remedy="use oneOf, or additionalProperties and repeat the property names",
+        )
+    sizes = range(1, len(branches) + 1)
+    return tuple(
+        tuple(dict.fromkeys(schema for branch in some for schema in branch))
+        for size in sizes
+        for some in combinations(branches, size)
+    )
+
+
+def _refuse_second_way(draft: _Draft, schema: Schema, owners: Open) -> None:
+    for owner in owners:
+        if schema not in draft.under.get(owner, ()):
+            raise UnsupportedForm(
+                f"{schema.pointer or 'the schema'} applies twice, once under a keyword about what is unevaluated",
+                keyword="unevaluatedProperties",
+                pointer=owner.pointer,
+                remedy="use additionalProperties and repeat the property names",
+            )
 
 
 @dataclass(frozen=True, slots=True)

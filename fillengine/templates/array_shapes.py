@@ -177,8 +177,6 @@ class ArrayMerge:
             keyword = None
             if arrays.unique_items and has_prefix:
                 keyword = "uniqueItems"
-            elif arrays.unevaluated_items is not None:
-                keyword = "unevaluatedItems"
             elif is_unique and any(contains.low != 1 or contains.high is not None for contains in arrays.contains):
                 keyword = "contains"
             if keyword is not None:

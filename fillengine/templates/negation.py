@@ -54,6 +54,9 @@ class Negations:
         self._any: dict[Disjunction, Schema] = {}
         self._not: dict[Schema, Schema] = {}
         self._apart: dict[Schema, Schema] = {}
+        self._again: dict[Schema, Schema] = {}
+        self.parts: set[Schema] = set()
+        """All that is part of an opposite: none of it evaluates properties or items."""
 
     def of(self, schema: Schema) -> Disjunction:
         """Schemas of which a value satisfies one exactly when it does not satisfy `schema`."""
@@ -64,6 +67,7 @@ class Negations:
             parts = self._opposite(schema)
             found = tuple(parts) if len(parts) <= _PARTS_LIMIT else self._known[schema]
             self._known[schema] = found
+            self.parts.update(found)
         return found
 
     def without(self, schema: Schema, name: str) -> Schema:
@@ -100,6 +104,13 @@ class Negations:
             self._apart[schema] = Schema(schema.pointer, schema.resource, opposite=schema)
         return self._apart[schema]
 
+    def _again_not_not(self, schema: Schema) -> Schema:
+        """The same under two negations, where it evaluates nothing."""
+        if schema not in self._again:
+            logic = Logic(all_of=(schema,), derived=True)
+            self._again[schema] = Schema(schema.pointer, schema.resource, logic=logic)
+        return self._again[schema]
+
     def _never(self, schema: Schema) -> Schema:
         return Schema(schema.pointer, schema.resource, never=True)
 
@@ -114,7 +125,7 @@ class Negations:
             return [Schema(pointer, resource, opposite=schema)]
         parts = self._type(schema) + self._values(schema)
         if schema.opposite is not None:
-            parts.append(schema.opposite)
+            parts.append(self._again_not_not(schema.opposite))
         for part in _numbers(schema.numbers):
             parts.append(Schema(pointer, resource, types=ATOMS["number"], numbers=part))
         for text in _strings(schema.strings):
@@ -247,7 +258,7 @@ class Negations:
             for two in combinations(logic.one_of, 2):
                 parts.append(Schema(pointer, resource, logic=Logic(all_of=two, derived=True)))
         if logic.negated is not None:
-            parts.append(read(logic.negated))
+            parts.append(self._again_not_not(read(logic.negated)))
         if logic.conditional is not None:
             if logic.then is not None:
                 held = (logic.conditional, self.no(logic.then))

@@ -82,7 +82,6 @@ class ObjectMerge:
         self._is_closed = shapes.is_closed
         self._patterns: dict[str, StringShape] = {}
         for schema, objects in parts:
-            _refuse_objects(schema, objects)
             for pattern in objects.pattern_properties or ():
                 if pattern not in self._patterns:
                     place = f"{schema.pointer}/patternProperties"
@@ -380,16 +379,3 @@ def lower(a: int | None, b: int | None) -> int | None:
     if a is None or b is None:
         return b if a is None else a
     return min(a, b)
-
-
-def _refuse_objects(schema: Schema, objects: Objects) -> None:
-    if objects.unevaluated_properties is None:
-        return
-    if schema.logic is None and objects.dependent_schemas is None:
-        return
-    raise UnsupportedForm(
-        "unevaluatedProperties beside schemas that apply in place is not supported",
-        keyword="unevaluatedProperties",
-        pointer=f"{schema.pointer}/unevaluatedProperties",
-        remedy="use additionalProperties and repeat the property names",
-    )

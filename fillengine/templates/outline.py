@@ -171,7 +171,8 @@ class Outline:
             for flat in flats:
                 shape = self._shapes.of(flat)
                 problem = problem or shape.problem
-                dead = (child for child in needed(shape) if child not in seen and not self._alive[child])
+                # Items that are counted are explored in other conjunctions.
+                dead = (child for child in needed(shape) if child not in seen and not self._alive.get(child, True))
                 deeper = deeper or next(dead, None)
             never = next((schema for schema in conjunction if schema.never), None)
             if never is not None:

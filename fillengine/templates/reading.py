@@ -328,6 +328,7 @@ def _arrays(k: _Keywords) -> Arrays:
         unique,
         _contains(k),
         k.place("unevaluatedItems"),
+        k.place("contains") if k.resource.draft >= 2020 else None,
     )
 
 

@@ -86,7 +86,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrays:
-    """`items` is for the items behind `prefix`, whatever the draft calls it."""
+    """`items` is for the items behind `prefix`, whatever the draft calls it.
+
+    `evaluates`: what `contains` says, in a draft in which it evaluates the items that fit.
+    """
 
     prefix: tuple[Source, ...] = ()
     items: Source | None = None
@@ -95,6 +98,7 @@ class Arrays:
     unique_items: bool = False
     contains: tuple[Contains, ...] = ()
     unevaluated_items: Source | None = None
+    evaluates: Source | None = None
 
 
 Clause = tuple[frozenset[str], frozenset[str]]
@@ -176,10 +180,12 @@ class Schema:
 
     @property
     def is_flat(self) -> bool:
-        """No other schema applies to the same value."""
+        """No other schema applies to the same value, and no keyword asks which do."""
         objects = self.objects
-        return self.logic is None and (
-            objects is None or (objects.dependent_required is None and objects.dependent_schemas is None)
+        return (
+            self.logic is None
+            and (objects is None or (objects.dependent_required is None and objects.dependent_schemas is None))
+            and (self.arrays is None or self.arrays.unevaluated_items is None)
         )
 
     @property

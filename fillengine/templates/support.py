@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from fillengine.automata.tables import STATE_LIMIT
-from fillengine.templates.alternatives import ALTERNATIVES_LIMIT
+from fillengine.templates.alternatives import ALTERNATIVES_LIMIT, TOGETHER_LIMIT
 from fillengine.templates.array_shapes import WALK_LIMIT
 from fillengine.templates.outline import DEPTH_LIMIT
 from fillengine.templates.presence import WAYS_LIMIT
@@ -15,6 +15,10 @@ from fillengine.templates.reading import TEXT_LIMIT
 _STATES = f"an automaton of more than {STATE_LIMIT:,} states"
 _PRESENCE = "what only says which properties are there is one condition, however many ways it has"
 _WAYS = f"more than {WAYS_LIMIT:,} ways to have what must be together"
+_TWICE = (
+    f"beside an `anyOf` of more than {TOGETHER_LIMIT} branches; where one schema applies twice to a value, once below "
+    "the keyword and once not"
+)
 _BRANCHES = f"more than {ALTERNATIVES_LIMIT:,} combinations of branches"
 _LONG = f"values that take more than {TEXT_LIMIT:,} bytes to write"
 
@@ -57,7 +61,7 @@ SUPPORT: Mapping[str, Support] = {
     ),
     "minContains": Support("counted with `contains`"),
     "maxContains": Support("counted with `contains`"),
-    "unevaluatedItems": Support("not yet", "for arrays"),
+    "unevaluatedItems": Support("as `unevaluatedProperties`; items that fit a `contains` are evaluated", _TWICE),
     "properties": Support(
         "in the order of the schema, or in any order", f"names of more than {TEXT_LIMIT:,} characters"
     ),
@@ -70,7 +74,7 @@ SUPPORT: Mapping[str, Support] = {
     "dependentRequired": Support("a condition on which properties are there", _WAYS),
     "dependentSchemas": Support(f"as alternatives; {_PRESENCE}", _BRANCHES),
     "dependencies": Support("as `dependentRequired` and `dependentSchemas`", _BRANCHES),
-    "unevaluatedProperties": Support("as `additionalProperties`", "beside `allOf`, `anyOf`, `$ref` and the like"),
+    "unevaluatedProperties": Support("in each alternative, as `additionalProperties` beside all that applies", _TWICE),
     "$ref": Support(
         "JSON pointers, `$id`, anchors; recursion of any depth",
         f"targets outside of the document; values that nest deeper than {DEPTH_LIMIT} levels without recursion",

@@ -281,6 +281,59 @@ CASES: list[tuple[str, Any, list[Any], list[Any]]] = [
         [{}, {"a": {}}, {"a": {"k": 1}, "g": {"k": 1}}],
     ),
     (
+        "what several branches evaluate, each of them that holds",
+        {
+            "properties": {"a": {"type": "string"}},
+            "anyOf": [
+                {"properties": {"b": {"const": 1}}, "required": ["b"]},
+                {"patternProperties": {"^c": {"const": 2}}},
+            ],
+            "if": {"required": ["d"]},
+            "then": {"properties": {"d": True, "e": True}},
+            "not": {"not": {"properties": {"f": True}}},
+            "unevaluatedProperties": {"type": "null"},
+        },
+        [{"b": 1}, {"b": 1, "c": 2}, {"a": "x", "d": 5, "e": 6}, {"f": None}, {"x": None, "c1": 2}],
+        [{"b": 2}, {"f": 1}, {"e": 6}, {"a": 1}, {"b": 1, "x": 1}],
+    ),
+    (
+        "what nested schemas leave unevaluated",
+        {
+            "$ref": "#/$defs/base",
+            "properties": {"own": {}},
+            "unevaluatedProperties": False,
+            "$defs": {
+                "base": {
+                    "allOf": [{"properties": {"deep": {}}}],
+                    "dependentSchemas": {"deep": {"properties": {"with": {}}}},
+                }
+            },
+        },
+        [{}, {"own": 1}, {"deep": 1, "with": 2}],
+        [{"with": 2}, {"other": 1}],
+    ),
+    (
+        "items that a contains or a prefix evaluates",
+        {
+            "type": "array",
+            "prefixItems": [{"type": "integer"}],
+            "allOf": [{"contains": {"type": "string"}}],
+            "unevaluatedItems": {"type": "null"},
+        },
+        [[1, "a"], [1, None, "a"], [1, "b", None]],
+        [[1], [1, 2, "a"], ["a"], [1, None]],
+    ),
+    (
+        "items of a tuple that an anyOf makes longer",
+        {
+            "prefixItems": [{"const": 1}],
+            "anyOf": [{"prefixItems": [True, {"const": 2}]}, {"prefixItems": [True, True, {"const": 3}]}],
+            "unevaluatedItems": False,
+        },
+        [[], [1], [1, 2], [1, 3], [1, 2, 3], [1, 5, 3], "text"],
+        [[2], [1, 2, 4], [1, 5, 4], [1, 2, 3, 4]],
+    ),
+    (
         "none or both of a oneOf",
         {"type": "number", "not": {"oneOf": [{"type": "integer"}, {"minimum": 3}]}},
         [4, 1.5],

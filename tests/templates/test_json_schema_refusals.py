@@ -76,8 +76,18 @@ def test_a_schema_without_values_is_unsatisfiable_and_says_where(schema: Any, po
         (under(type="array", uniqueItems=True, prefixItems=[{}]), "uniqueItems"),
         (under(type="array", contains={"type": "null"}, minContains=2, uniqueItems=True), "contains"),
         (under(type="array", contains={"type": "null"}, maxContains=100, minItems=100, maxItems=200), "contains"),
-        (under(type="array", unevaluatedItems=False), "unevaluatedItems"),
-        (under(type="object", unevaluatedProperties=False, allOf=[{}]), "unevaluatedProperties"),
+        (
+            under(
+                type="object",
+                allOf=[
+                    {"$ref": "#/$defs/x"},
+                    {"properties": {"b": {}}, "allOf": [{"$ref": "#/$defs/x"}], "unevaluatedProperties": False},
+                ],
+            )
+            | {"$defs": {"x": {"properties": {"c": {"type": "string"}}}}},
+            "unevaluatedProperties",
+        ),
+        (under(type="object", unevaluatedProperties=False, anyOf=[{"minProperties": n} for n in range(7)]), "anyOf"),
         (under(**{"$ref": "https://example.org/schema.json"}), "$ref"),
         (
             {
