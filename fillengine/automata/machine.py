@@ -16,7 +16,7 @@ from typing import Any
 
 from fillengine.automata.fresh import FreshLeaf, fresh_leaf
 from fillengine.automata.leaf import INFINITE, ByteCosts, Costs, EntriesLeaf, LiteralLeaf, leaf_of
-from fillengine.automata.lockstep import LockstepLeaf, is_lifeless, note_lifeless
+from fillengine.automata.lockstep import LockstepLeaf, lockstep_leaf
 from fillengine.automata.membership import Membership
 from fillengine.automata.node_costs import NodeCosts
 from fillengine.automata.nodes import (
@@ -49,11 +49,15 @@ MAX_WAYS = 512
 class Machine:
     """The automaton of one template.
 
+    `exclusions`: LooseLeaf in a machine whose texts are excluded by another one.
     Raises UnsatisfiableForm where no text at all fits the template.
     """
 
-    def __init__(self, template: Template, costs: Costs | None = None) -> None:
+    def __init__(
+        self, template: Template, costs: Costs | None = None, *, exclusions: type[LockstepLeaf] = LockstepLeaf
+    ) -> None:
         self.template = template
+        self._exclusions = exclusions
         self._costs: Costs = costs if costs is not None else ByteCosts()
         self._spots: dict[Node, Spot] = {}
         self._items: dict[Repeat, Sequence] = {}
@@ -321,22 +325,8 @@ class Machine:
         return spot
 
     def _lockstep(self, node: Except) -> Spot:
-        if is_lifeless(node):
-            return Spot(node, LiteralLeaf(b"", self._costs), None)
-        others = []
-        try:
-            base = Machine(Template(node.base, node.rules), self._costs)
-        except UnsatisfiableForm:
-            return Spot(node, LiteralLeaf(b"", self._costs), None)
-        for without in node.without:
-            try:
-                others.append(Machine(Template(without, node.rules), self._costs))
-            except UnsatisfiableForm:
-                continue  # nothing is excluded
-        leaf = LockstepLeaf(base, tuple(others), self._costs.reach)
-        if leaf.start is None:
-            note_lifeless(node)
-        return Spot(node, leaf, leaf.start)
+        leaf = lockstep_leaf(node, self._costs, Machine, self._exclusions)
+        return Spot(node, LiteralLeaf(b"", self._costs), None) if leaf is None else Spot(node, leaf, leaf.start)
 
     def _frame(
         self,

@@ -70,10 +70,20 @@ class _Open:
 
 
 class _Writer:
-    """`plain`: see _Plain; None for what is not compared."""
+    """`plain`: see _Plain; None for what is not compared. `has_orders`: what is written is taken away from values
+    of which some have several spellings, since the properties in them have several orders."""
 
-    def __init__(self, outline: Outline, style: Style, holes: Holes, plain: _Plain | None = None) -> None:
+    def __init__(
+        self,
+        outline: Outline,
+        style: Style,
+        holes: Holes,
+        plain: _Plain | None = None,
+        *,
+        has_orders: bool = False,
+    ) -> None:
         self._outline, self._style, self._holes, self._plain = outline, style, holes, plain
+        self._has_orders = has_orders
         self._done: dict[_Key, Node] = {}
         self._rules: dict[str, Node] = {} if plain is None else plain.rules
         self._prefix = ""
@@ -85,7 +95,7 @@ class _Writer:
         self._distinct: _Writer | None = self if plain is not None and plain.is_ordered else None
         self._open_arrays: set[ArrayShape] = set()
         self._is_free_order = outline.is_free_order and not (plain is not None and plain.is_ordered)
-        self._writers: dict[Schema, _Writer] = {}
+        self._writers: dict[tuple[Schema, bool], _Writer] = {}
         self._names: dict[_Key, str] = {}  # of what contains itself
         self._open_flats: dict[Flat, int] = {}  # what is being written, and how many times over
 
@@ -225,12 +235,14 @@ class _Writer:
         writer = self._compared
         base = writer._whole(flat, shape, depth, label)
         without = []
+        has_orders = _has_orders(self._outline, shape)
         for opposite in shape.opposites:
             outline = self._outline.against(opposite)
             if outline is not None:
-                if opposite not in self._writers:
-                    self._writers[opposite] = _Writer(outline, self._style, Holes(None), comparing)
-                without.append(self._writers[opposite].root_at(depth))
+                key = (opposite, has_orders)
+                if key not in self._writers:
+                    self._writers[key] = _Writer(outline, self._style, Holes(None), comparing, has_orders=has_orders)
+                without.append(self._writers[key].root_at(depth))
         comparing.is_open.remove(flat)
         return nodes.Except(base, tuple(without), comparing.rules, label)
 
@@ -302,6 +314,16 @@ class _Writer:
 
     def _unique(self, shape: ArrayShape, depth: int, label: str, pointer: str) -> Node | None:
         """An array no two items of which are the same: each has one spelling, so that texts can be compared."""
+        items = self._outline.alive(shape.rest)
+        if self._has_orders and any(
+            not flat or _has_orders(self._outline, self._outline.shape(flat)) for flat in items
+        ):
+            raise UnsupportedForm(
+                "items that are the same in another order of their properties cannot be compared",
+                keyword="uniqueItems",
+                pointer=f"{pointer}/uniqueItems",
+                remedy="say what the items are where uniqueItems must not hold, or leave it out",
+            )
         if self._distinct is None:
             plain = _Plain({}, set(), is_ordered=True)
             self._distinct = _Writer(self._outline, self._style, self._holes, plain)
@@ -397,6 +419,36 @@ class _Writer:
         node = any_value(self._style, depth)
         self._rules.setdefault("any value", node)
         return node
+
+
+def _has_orders(outline: Outline, shape: Shape) -> bool:
+    """Whether some value holds an object of several properties."""
+    work: list[Shape] = [shape]
+    seen: set[Conjunction] = set()
+    while work:
+        shape = work.pop()
+        if shape.values is not None:
+            if any(map(_holds_properties, shape.values)):
+                return True
+            continue
+        for one in shape.objects:
+            if (one.high is None or one.high > 1) and (one.extras or len(one.members) > 1):
+                return True
+        for conjunction, _ in children(shape):
+            if conjunction not in seen:
+                seen.add(conjunction)
+                flats = outline.alive(conjunction)
+                if () in flats:
+                    return True  # anything
+                work += map(outline.shape, flats)
+    return False
+
+
+def _holds_properties(value: Any) -> bool:
+    """Whether an object of several properties is somewhere in it."""
+    if isinstance(value, dict):
+        return len(value) > 1 or any(map(_holds_properties, value.values()))
+    return isinstance(value, list) and any(map(_holds_properties, value))
 
 
 @lru_cache(maxsize=256)
