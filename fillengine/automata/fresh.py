@@ -140,26 +140,24 @@ class FreshLeaf:
 
     def cost(self, q: FreshState) -> int:
         """One byte that no excluded word goes on with, and the leaf below from there."""
-        if q.is_free:
-            return self.base.cost(q.q)
-        if self.is_accepting(q):
-            return 0
-        taken = q.taken()
-        best, tried = INFINITE, 0
-        alphabet = self._costs.alphabet
-        for byte in self.base.next_bytes(q.q):
-            if byte in alphabet and byte not in taken:
-                after = self.base.step(q.q, byte)
-                if after is not None:
-                    best, tried = min(best, 1 + self.base.cost(after)), tried + 1
-                    if tried == 8:
-                        break
-        if best >= INFINITE:
-            for byte in sorted(taken):
-                following = self.step(q, byte)
-                if following is not None:
-                    best = min(best, 1 + self.cost(following))
-        return best
+        alphabet, spent = self._costs.alphabet, 0
+        while not (q.is_free or self.is_accepting(q)):
+            taken = q.taken()
+            best, tried = INFINITE, 0
+            for byte in self.base.next_bytes(q.q):
+                if byte in alphabet and byte not in taken:
+                    after = self.base.step(q.q, byte)
+                    if after is not None:
+                        best, tried = min(best, 1 + self.base.cost(after)), tried + 1
+                        if tried == 8:
+                            break
+            if best < INFINITE:
+                return spent + best
+            ways = [after for byte in sorted(taken) if byte in alphabet and (after := self.step(q, byte)) is not None]
+            if len(ways) != 1:
+                return min(INFINITE, spent + min((1 + self.cost(after) for after in ways), default=INFINITE))
+            q, spent = ways[0], spent + 1
+        return spent + (self.base.cost(q.q) if q.is_free else 0)
 
     def clamp(self, q: FreshState, reach: int) -> FreshState:
         """What is written is not kept, and of the words those that a token may run into."""

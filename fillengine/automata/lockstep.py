@@ -25,11 +25,11 @@ import numpy as np
 from fillengine.automata.fresh import FreshLeaf
 from fillengine.automata.leaf import INFINITE, ByteCosts, Costs, CountedLeaf, DfaLeaf, Leaf
 from fillengine.automata.nodes import Except, Template, Unordered, walk
+from fillengine.automata.state import State, frames
 from fillengine.errors import UnsatisfiableForm
 
 if TYPE_CHECKING:
     from fillengine.automata.machine import Machine
-    from fillengine.automata.state import State
 
 SEARCH_STEPS = 1_000
 """Steps of one search for an end."""
@@ -464,10 +464,9 @@ def _written(state: State) -> frozenset[bytes]:
     """What must not be written again."""
     found: set[bytes] = set()
     for _, _, frame in state.configurations:
-        while frame is not None:
-            if frame.members is not None:
-                found |= frame.members.words
-            frame = frame.parent
+        for entry in frames(frame):
+            if entry.members is not None:
+                found |= entry.members.words
     return frozenset(found)
 
 

@@ -25,6 +25,7 @@ from fillengine.automata.nodes import (
     Fresh,
     Literal,
     Node,
+    Other,
     Pattern,
     Repeat,
     Rule,
@@ -35,7 +36,7 @@ from fillengine.automata.nodes import (
 )
 from fillengine.automata.prefixes import members as members_of
 from fillengine.automata.stacks import Stacks
-from fillengine.automata.state import Bytes, Configuration, Frame, Members, Spot, State, Work
+from fillengine.automata.state import Bytes, Configuration, Frame, Members, Spot, State, Work, frames
 from fillengine.errors import UnsatisfiableForm
 
 MAX_STATES = 200_000
@@ -66,7 +67,7 @@ class Machine:
         self._stacks = Stacks(self._frame, self._fresh_leaf)
         self._membership = Membership(lambda node: self._finite.of(node), self._fresh_leaf)
         self._in_tokens: NodeCosts | None = None
-        self._finite = NodeCosts(template, self._fewest_bytes, self._fewest_of_text)
+        self._finite = NodeCosts(template, self._fewest_bytes, self._fewest_of_text, self._new_key)
         if self._finite.of(template.root) >= INFINITE:
             raise UnsatisfiableForm("no text fits this form, or none of fewer than 10**12 bytes", keyword="")
         self.start: State = self._close([(template.root, None)], [])
@@ -267,10 +268,22 @@ class Machine:
         assert frame.cost is not None
         return frame.cost
 
+    def growth(self, state: State) -> int:
+        """How much dearer new members can be than a clamped state knows, which has forgotten what was written."""
+        costs = self._token_costs()
+        stacks = (frames(frame) for _, _, frame in state.configurations)
+        return max((sum(costs.growth(entry.node, entry.members) for entry in stack) for stack in stacks), default=0)
+
     def _token_costs(self) -> NodeCosts:
         if self._in_tokens is None:
-            self._in_tokens = NodeCosts(self.template, self._fewest_tokens, lambda text: self._costs.literal(text)[0])
+            text = lambda text: self._costs.literal(text)[0]  # noqa: E731
+            self._in_tokens = NodeCosts(self.template, self._fewest_tokens, text, self._new_key)
         return self._in_tokens
+
+    def _new_key(self, other: Other, members: Members) -> int:
+        leaf = self._fresh_leaf(other.key)
+        start = leaf.begin(members.words, is_sealed=members.is_sealed)
+        return INFINITE if start is None else leaf.cost(start)
 
     def _fewest_tokens(self, node: Bytes) -> int:
         spot = self._spot(node)
@@ -386,8 +399,7 @@ class Machine:
                 start = leaf.begin(frame.members.words, is_sealed=frame.members.is_sealed)
                 if start is not None:
                     configurations.append((spot, start, frame))
-            elif isinstance(node, Unordered) and _is_due(node, frame):
-                assert frame is not None
+            elif isinstance(node, Unordered) and frame is not None and frame.is_due(node):
                 # Its entries, behind the comma.
                 entries = self._membership.open_entries(frame)
                 if entries:
@@ -498,8 +510,3 @@ class Machine:
     def after_entry(self, frame: Frame, index: int) -> State:
         """The state behind the text of an entry."""
         return self._close([self.entry(frame, index)], [])
-
-
-def _is_due(node: Unordered, frame: Frame | None) -> bool:
-    """Whether a member of this node must come, rather than such a node within a member of itself."""
-    return frame is not None and frame.node is node and frame.members is not None and frame.members.is_due

@@ -117,7 +117,7 @@ class Masks:
             for part, frame in zip(parts, frames, strict=True):
                 costs.append(part.worst_cost() + machine.frame_cost(frame))
             worst = self._worst[clamped] = max(costs) - machine.cost(clamped)
-        return worst
+        return worst + self.machine.growth(state)
 
     def within(self, state: State, budget: int | None) -> Mask:
         """The allowed tokens after which the text can be completed with `budget` - 1 more (None: with any number)."""

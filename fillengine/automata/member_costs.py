@@ -6,16 +6,16 @@ missing, and for all entries together in proportion to their number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from fillengine.automata.leaf import INFINITE
-from fillengine.automata.nodes import Unordered
+from fillengine.automata.nodes import Other, Unordered
 from fillengine.automata.presence import Presence
 from fillengine.automata.state import Members
 
 WORDS_SLACK = 10
 """What a new word may be longer than the shortest one where others were written before: where two bytes at least can
-follow each other one, that is enough for a thousand of them."""
+follow each other one, that is enough for a thousand of them. The word that comes next is not estimated."""
 
 
 class MemberCosts:
@@ -24,10 +24,18 @@ class MemberCosts:
     entries  of each entry, its rest included
     others   of each other member, its rest included
     rests    of what stands behind the key of each other member
+    new_key  what the key of an other member costs behind some members
     """
 
     def __init__(
-        self, node: Unordered, entries: list[int], others: list[int], rests: list[int], comma: int, end: int
+        self,
+        node: Unordered,
+        entries: list[int],
+        others: list[int],
+        rests: list[int],
+        comma: int,
+        end: int,
+        new_key: Callable[[Other, Members], int],
     ) -> None:
         self._node = node
         self._low = node.low
@@ -37,6 +45,7 @@ class MemberCosts:
         self._others = others
         self._granting: dict[int, list[int]] = {0: []}
         self._rests = rests
+        self._new_key = new_key
         self._comma = comma
         self._end = end
         self._required = sum(1 << index for index, entry in enumerate(node.entries) if entry.is_required)
@@ -66,8 +75,8 @@ class MemberCosts:
             needed = max(needed, 1)  # a comma is written, so something must follow it
         cheapest = self._cheapest(written, needed)
         following = num_missing + max(needed, 0)
-        total = self._sum(missing) + sum(cheapest.values()) + (needed - len(cheapest)) * self._other * (needed > 0)
-        total += sum(granting)
+        total = self._sum(missing) + sum(cheapest.values()) + sum(granting)
+        total += self._new(max(needed, 0) - len(cheapest), members)
         commas = following - members.is_due if following else 0
         if members.key is not None:
             total += self._rests[members.key]
@@ -82,7 +91,7 @@ class MemberCosts:
         num_missing = missing.bit_count() + len(granting)
         needed = max(self._low - self._node.num_written(written) - members.num_others - num_missing, 0)
         cheapest = self._cheapest(written, needed)
-        others = (needed - len(cheapest)) * self._other
+        others = self._new(needed - len(cheapest), members.written())
         total = self._sum(missing) + sum(cheapest.values()) + sum(granting) + others + self._end
         # An optional entry stands in for the dearest of those that were counted on, or for itself.
         dearest = next(reversed(cheapest.values()), 0)
@@ -106,6 +115,26 @@ class MemberCosts:
                     if not best or self._sum(way) < self._sum(best):
                         best = way
         return best
+
+    def growth(self, members: Members) -> int:
+        """How much dearer the next new member is than the first one."""
+        nearest = self._nearest(members)
+        return 0 if nearest >= INFINITE else nearest - min(self._others)
+
+    def _new(self, number: int, members: Members) -> int:
+        """So many new members. The first one is known, unless the key is being written that it must differ from."""
+        if not number:
+            return 0
+        nearest = self._nearest(members)
+        following = max(self._other, nearest)
+        return (following if members.key is not None else nearest) + (number - 1) * following
+
+    def _nearest(self, members: Members) -> int:
+        """The cheapest new member."""
+        if not members.words:
+            return min(self._others, default=INFINITE)
+        keys = [self._new_key(other, members) for other in self._node.others]
+        return min((min(INFINITE, key + rest) for key, rest in zip(keys, self._rests, strict=True)), default=INFINITE)
 
     def _granted(self, wants: int) -> list[int]:
         """The costs of the cheapest others that grant all of `wants`."""

@@ -15,12 +15,19 @@ class NodeCosts:
 
     Knuth, "A generalization of Dijkstra's algorithm" (1977), is the quick way; templates are small enough for
     plain iteration, which needs as many sweeps as the shortest text nests rules. `leaf` and `text` give what
-    leaves and the texts of entries cost.
+    leaves and the texts of entries cost, `new_key` the key of an other member behind some members.
     """
 
-    def __init__(self, template: Template, leaf: Callable[[Bytes], int], text: Callable[[bytes], int]) -> None:
+    def __init__(
+        self,
+        template: Template,
+        leaf: Callable[[Bytes], int],
+        text: Callable[[bytes], int],
+        new_key: Callable[[Other, Members], int],
+    ) -> None:
         self._leaf = leaf
         self._text = text
+        self._new_key = new_key
         self._rules = template.rules
         self._cost: dict[Node, int] = {}
         self._rests: dict[Sequence, list[int]] = {}
@@ -61,6 +68,13 @@ class NodeCosts:
         """What a frame of this node still costs behind each of these entries."""
         return self._members(node).left_behind(count, members, indexes)
 
+    def growth(self, node: Sequence | Repeat | Unordered, members: Members | None) -> int:
+        """How much dearer the next new member of a frame of this node is than the first one."""
+        if members is None or not members.words:
+            return 0
+        assert isinstance(node, Unordered)
+        return self._members(node).growth(members)
+
     def _members(self, node: Unordered) -> MemberCosts:
         found = self._member_costs.get(node)
         if found is None:
@@ -71,7 +85,8 @@ class NodeCosts:
             rests = [0 if other.rest is None else self.of(other.rest) for other in node.others]
             keys = [self._leaf(other.key) for other in node.others]
             others = [min(INFINITE, key + rest) for key, rest in zip(keys, rests, strict=True)]
-            costs = MemberCosts(node, entries, others, rests, self.of(node.comma), self.of(node.end))
+            comma, end = self.of(node.comma), self.of(node.end)
+            costs = MemberCosts(node, entries, others, rests, comma, end, self._new_key)
             found = self._member_costs[node] = costs
         return found
 

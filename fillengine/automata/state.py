@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any, NamedTuple
 
 from fillengine.automata.leaf import Leaf
@@ -36,6 +36,17 @@ class Frame:
         self.clamped: Frame | None = None
         self.nameless: Frame | None = None
         self.resumed: State | None = None
+
+    def is_due(self, node: Unordered) -> bool:
+        """Whether a member of this node must come, rather than such a node within a member of itself."""
+        return self.node is node and self.members is not None and self.members.is_due
+
+
+def frames(frame: Frame | None) -> Iterator[Frame]:
+    """The frames of a stack, the uppermost first."""
+    while frame is not None:
+        yield frame
+        frame = frame.parent
 
 
 Bytes = Literal | Pattern | Fresh | Except | Words | Unordered

@@ -42,6 +42,7 @@ SCHEMAS: list[dict[str, Any]] = [
     },
     {"type": "array", "items": {"type": "object"}, "uniqueItems": True, "minItems": 2},
     {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}, "uniqueItems": True, "minItems": 2},
+    {"type": "array", "items": {"type": "array", "items": {"enum": [0, 1]}, "uniqueItems": True}, "uniqueItems": True},
 ]
 
 
@@ -136,6 +137,7 @@ def test_what_is_allowed_behind_a_text_does_not_depend_on_what_was_written_befor
 
 @settings(max_examples=30, deadline=None)
 @given(template=TEMPLATES, limit=LIMITS, seed=st.integers(0, 2**32))
+@example(template_of(5), 1_000, 0).via("campaign, block 4: behind the comma of `[[0], [1], [],` no token was paid for")
 def test_every_state_that_lives_has_a_token_that_brings_the_end_nearer(
     template: Template, limit: int, seed: int
 ) -> None:

@@ -24,8 +24,10 @@ def plainly(costs: list[int], node: Unordered, other: int, written: set[int], me
     following = [cost for i, cost in enumerate(costs) if node.entries[i].is_required and i not in written]
     pool = sorted(cost for i, cost in enumerate(costs) if not node.entries[i].is_required and i not in written)
     number = len(written) + members.num_others
+    new = [other]  # the first one is known, the others are estimated
     while number + len(following) < node.low or (members.is_due and not following):
-        following.append(pool.pop(0) if pool else other + (2 + node.low.bit_length() if node.low else 0))
+        estimated = other + (2 + node.low.bit_length() if node.low else 0)
+        following.append(pool.pop(0) if pool else new.pop() if new else estimated)
     commas = len(following) - members.is_due if following else 0
     return min(INFINITE, sum(following) + commas * COMMA + END)
 
@@ -46,7 +48,7 @@ def test_what_is_left_is_the_cheapest_way_to_the_end(
     written = data.draw(st.sets(st.sampled_from(range(len(entries))))) if entries else set()
     bits = sum(1 << index for index in written)
     members = Members(num_others, is_due=is_due)
-    found = MemberCosts(node, costs, [other], [], COMMA, END)
+    found = MemberCosts(node, costs, [other], [], COMMA, END, lambda _other, _members: other)
     assert found.left(bits, members) == plainly(costs, node, other, written, members)
     indexes = [index for index in range(len(entries)) if index not in written]
     assert found.left_behind(bits, members, indexes) == [
