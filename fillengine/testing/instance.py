@@ -23,18 +23,20 @@ from fillengine.automata.mask import Mask
 from fillengine.automata.nodes import Pattern, Words
 from fillengine.automata.state import State
 from fillengine.fill.constraint import Constraint
-from fillengine.fill.session import Session
 from fillengine.templates import Form, compile
+from fillengine.templates.completion import shortest
 from fillengine.testing.tokenizer import byte_tokenizer
 
 END = 256
 MAX_BYTES = 600
 """Behind so many bytes a text takes the shortest way to its end."""
 
-# What ends the text soonest comes with one choice in so many: within a value, and between values.
-END_IN_VALUE, END_BETWEEN = 9, 3
-# How often a byte is on offer in a value: plain ones, other ASCII, the first bytes of other characters.
-WEIGHTS = (6, 4, 1)
+# How long a value or a list becomes is drawn at its beginning: so many bytes, so many members more, then it is closed
+# as soon as can be. Were the end one of the choices of each place, with a weight, many choices would make one text, and
+# hypothesis, which tells examples by their choices, would repeat itself.
+NUM_BYTES = (0, 1, 2, 3, 4, 5, 6, 8, 12, 16, 32)
+NUM_MEMBERS = (0, 1, 2, 3, 4, 6)
+_CLOSING = frozenset([END, *b"]}"])
 
 PLAIN = b"abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ -_."
 _RANK = {byte: rank for rank, byte in enumerate(PLAIN)}
@@ -67,27 +69,28 @@ def _parsed(form: Form, text: str) -> Any:
 class _Menu:
     """What may come at a state.
 
-    choices: tokens, some of them several times, the one that ends the text soonest first, the others from plain to odd
-    words: where the state is the beginning of an enum, its members in the order of the schema
+    first      what ends the text soonest
+    others     the other tokens, from plain to odd
+    ends       whether `first` ends a value, a list or an object
+    is_in_value
+    words      where the state is the beginning of an enum, its members in the order of the schema
     """
 
-    __slots__ = ("choices", "words")
+    __slots__ = ("ends", "first", "is_in_value", "others", "words")
 
-    def __init__(self, first: int, others: list[int], words: list[bytes], *, is_in_value: bool) -> None:
+    def __init__(self, first: int, others: list[int], words: list[bytes], *, ends: bool, is_in_value: bool) -> None:
+        self.first = first
+        self.others = others
         self.words = words
-        others = sorted(others, key=_rank)
-        if is_in_value:
-            others = [token_id for token_id in others for _ in range(WEIGHTS[_kind(token_id)])]
-        share = END_IN_VALUE if is_in_value else END_BETWEEN
-        self.choices = [first] * max(1, len(others) // (share - 1)) + others
-
-
-def _kind(token_id: int) -> int:
-    return 0 if token_id in _RANK else 1 if token_id < 0x80 else 2
+        self.ends = ends
+        self.is_in_value = is_in_value
 
 
 def _rank(token_id: int) -> int:
     return _RANK.get(token_id, 256 + token_id)
+
+
+_num_bytes, _num_members = st.sampled_from(NUM_BYTES), st.sampled_from(NUM_MEMBERS)
 
 
 class _Writer:
@@ -102,22 +105,42 @@ class _Writer:
 
     def draw(self, draw: st.DrawFn) -> str:
         session = self._constraint.session()
+        # Bytes that are still chosen in the value at hand, and members before a list or an object is closed; None: not
+        # drawn yet.
+        num_bytes: int | None = None
+        num_members: int | None = None
+        was_in_value = False
+        is_in_value = _is_in_value(session.state)
         while not session.is_finished:
-            forced = session.forced()
-            for token_id in forced:
+            if len(session.data) > MAX_BYTES:
+                return (session.data + shortest(self._constraint.machine, session.state)).decode()
+            token_ids: bytes | list[int] = session.forced()
+            if not token_ids:
+                menu = self._menu(session.state, session.mask())
+                if menu.words:
+                    token_ids = menu.words[draw(self._below(len(menu.words)))]
+                elif menu.is_in_value and was_in_value:
+                    num_bytes = draw(_num_bytes) if num_bytes is None else num_bytes
+                    token_ids = [self._chosen(draw, menu, is_over=num_bytes == 0)]
+                    num_bytes = max(0, num_bytes - 1)
+                elif menu.ends and not menu.is_in_value:
+                    num_members = draw(_num_members) if num_members is None else num_members
+                    token_ids = [self._chosen(draw, menu, is_over=num_members == 0)]
+                    num_members = num_members - 1 if num_members else None
+                else:
+                    token_ids = [[menu.first, *menu.others][draw(self._below(1 + len(menu.others)))]]
+            for token_id in token_ids:
                 session.advance(token_id)
-            if not forced:
-                for byte in self._chosen(draw, session):
-                    session.advance(byte)
+                was_in_value, is_in_value = is_in_value, _is_in_value(session.state)
+                if not is_in_value:
+                    num_bytes = None
         return session.data.decode()
 
-    def _chosen(self, draw: st.DrawFn, session: Session) -> bytes | list[int]:
-        if len(session.data) > MAX_BYTES:
-            return [self._soonest(session.state, session.mask())]
-        menu = self._menu(session.state, session.mask())
-        if menu.words:
-            return menu.words[draw(self._below(len(menu.words)))]
-        return [menu.choices[draw(self._below(len(menu.choices)))]]
+    def _chosen(self, draw: st.DrawFn, menu: _Menu, *, is_over: bool) -> int:
+        choices = menu.others if menu.ends else [menu.first, *menu.others]
+        if is_over or not choices:
+            return menu.first
+        return choices[draw(self._below(len(choices)))]
 
     def _below(self, number: int) -> st.SearchStrategy[int]:
         found = self._choices.get(number)
@@ -130,10 +153,16 @@ class _Writer:
         found = self._menus.get(key)
         if found is None:
             first = self._soonest(state, mask)
-            others = [token_id for token_id in mask.token_ids(END + 1).tolist() if token_id != first]
-            is_in_value = any(isinstance(spot.node, Pattern) for spot, _, _ in state.configurations)
-            found = self._menus[key] = _Menu(first, others, self._words(state), is_in_value=is_in_value)
+            others = sorted((one for one in mask.token_ids(END + 1).tolist() if one != first), key=_rank)
+            is_in_value = _is_in_value(state)
+            ends = self._leaves_value(state, first) if is_in_value else first in _CLOSING
+            found = _Menu(first, others, self._words(state), ends=ends, is_in_value=is_in_value)
+            self._menus[key] = found
         return found
+
+    def _leaves_value(self, state: State, token_id: int) -> bool:
+        after = None if token_id == END else self._constraint.machine.step(state, token_id)
+        return after is None or not _is_in_value(after)
 
     def _soonest(self, state: State, mask: Mask) -> int:
         """The token behind which the fewest are left; of equals the plainest one."""
@@ -157,6 +186,10 @@ class _Writer:
             return []
         last = len(self._order)
         return sorted(spot.node.words, key=lambda word: (self._order.get(word, last), word))
+
+
+def _is_in_value(state: State) -> bool:
+    return any(isinstance(spot.node, Pattern) for spot, _, _ in state.configurations)
 
 
 def _members(schema: Any) -> Iterator[bytes]:
