@@ -111,8 +111,8 @@ def main(
         else:
             pairs.append(found)
     lines = [
-        f"{len(pairs)} schemas that both support; {unsupported['instances']} more that `instances` does not take, and "
-        f"{unsupported['peer']} that hypothesis-jsonschema does not (or not within {MAX_SECONDS:g} s). hypothesis "
+        f"{len(pairs)} schemas that both support within {MAX_SECONDS:g} s; {unsupported['instances']} more that "
+        f"`instances` does not, and {unsupported['peer']} that hypothesis-jsonschema does not. hypothesis "
         f"{version('hypothesis')}, hypothesis-jsonschema {version('hypothesis-jsonschema')}.",
         "",
         "| | `instances` | hypothesis-jsonschema |",
