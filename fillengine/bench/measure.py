@@ -192,6 +192,8 @@ class _Bench:
         self._loaded = loaded
         self._script = script if plan.writes_truth else None
         self._engine = Engine(loaded)
+        # As `Engine.load` does; the peers in this process gain by it too.
+        self._engine.settle()
         self._guides: dict[str, Guides] = {}
         self.passes = watch(loaded.model)
 

@@ -84,17 +84,22 @@ class Engine:
     def load(cls: type[AnyEngine], name: str | Path = DEFAULT_MODEL, **options: Any) -> AnyEngine:
         """The engine of a known model, a folder in mlx-lm's format, or a hub name. Raises ModelError.
 
-        options: those of `Engine`.
-
-        What lives by now is hidden from Python's garbage collector (`gc.freeze`): there is much of it, it stays,
-        and looking through it again and again takes nearly half of the time between two forward passes.
+        options: those of `Engine`. What is loaded by then is hidden from the garbage collector (`settle`).
         """
         engine = cls(load_model(name), **options)
+        engine.settle()
+        return engine
+
+    def settle(self) -> None:
+        """Hide what lives by now from Python's garbage collector (`gc.freeze`).
+
+        There is much of it and it stays, and looking through it again and again takes nearly half of the time
+        between two forward passes.
+        """
         # The trie is the largest part of what stays, and made when it is first asked for.
-        _ = engine.tokenizer.vocabulary.trie
+        _ = self.tokenizer.vocabulary.trie
         gc.collect()
         gc.freeze()
-        return engine
 
     def generate(self, prompt: str | Messages, form: Any, **options: Any) -> Result:
         """Write one text in the given form.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from dataclasses import replace
 from typing import Literal
@@ -173,3 +174,14 @@ def test_the_default_model_writes_the_same_with_any_fill_and_in_a_batch():
     assert [result.token_ids for result in together] == [result.token_ids for result in alone]
     assert all(2 <= len(result.value) <= 3 for result in together)
     assert sum(result.stats.forwards for result in together) < sum(result.stats.forwards for result in alone)
+
+
+def test_what_a_settled_engine_holds_is_out_of_the_collectors_sight():
+    engine = tiny_engine.tiny_engine()
+    engine.settle()
+    try:
+        assert gc.get_freeze_count() > 0
+        assert not any(found is engine.tokenizer.vocabulary.trie.root for found in gc.get_objects())
+    finally:
+        gc.unfreeze()
+    assert any(found is engine.tokenizer.vocabulary.trie.root for found in gc.get_objects())
