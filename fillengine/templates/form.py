@@ -81,15 +81,16 @@ class Form:
     def validate(self, text: str) -> None:
         """Check a text against the schema, formats included. Raises json.JSONDecodeError for a text that is
         no JSON, jsonschema.ValidationError for a value that does not fit, pydantic.ValidationError for one
-        that the form's type refuses, ValueError for one that is no text of a text form."""
-        if self._validator is not None:
-            self._validator.validate(json.loads(text))
+        that the form's type refuses, ValueError for one that is no text of a text form, RecursionError for one
+        that is nested too deeply to be judged."""
+        if self._judge is not None:
+            self._judge(json.loads(text))
         self.read(text)
 
     @cached_property
-    def _validator(self) -> Any:
+    def _judge(self) -> Any:
         if self.schema is None or self.outline is None:
             return None
-        from fillengine.templates.validator import validator  # seconds, and only for what is judged
+        from fillengine.templates.validator import judge  # seconds, and only for what is judged
 
-        return validator(self.schema, self.outline.reader.dialect)
+        return judge(self.schema, self.outline.reader.dialect)

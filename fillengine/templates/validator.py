@@ -6,6 +6,7 @@ more than a second, and half of all objects that Python's garbage collector then
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -22,9 +23,21 @@ _VALIDATORS: dict[int, Any] = {
 }
 
 
-def validator(schema: Any, dialect: int) -> Any:
-    """The validator of a schema in a draft (4 to 2020), formats included."""
-    return _VALIDATORS[dialect](schema, format_checker=_Formats(dialect))
+def judge(schema: Any, dialect: int) -> Callable[[Any], None]:
+    """What judges values by a schema in a draft (4 to 2020), formats included. It raises jsonschema.ValidationError,
+    or RecursionError for a value that is nested too deeply to be judged."""
+    validator = _VALIDATORS[dialect](schema, format_checker=_Formats(dialect))
+
+    def validate(value: Any) -> None:
+        try:
+            validator.validate(value)
+        except BaseException as error:
+            # The maps of jsonschema's references are written in Rust, where the end of Python's stack is a panic.
+            if type(error).__name__ == "PanicException":
+                raise RecursionError("the value is nested too deeply to be judged") from error
+            raise
+
+    return validate
 
 
 class _Formats(jsonschema.FormatChecker):

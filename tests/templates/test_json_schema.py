@@ -332,3 +332,19 @@ def test_properties_come_in_any_order_where_that_is_asked_for() -> None:
     assert not accepts(schema, {"b": None}, order="any")
     assert not accepts(schema, {"b": None, "a": None})
     assert not machine(schema, order="any").accepts(b'{"a": null, "a": null}')
+
+
+def test_a_value_that_is_nested_too_deeply_to_be_judged_is_a_recursion_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = compile({"$ref": "#/$defs/n", "$defs": {"n": {"type": "array", "items": {"$ref": "#/$defs/n"}}}})
+    with pytest.raises(RecursionError):
+        form.validate("[" * 500 + "]" * 500)
+
+    class PanicException(BaseException):
+        """What jsonschema's maps raise where the stack ends within them."""
+
+    def panic(*_: object) -> None:
+        raise PanicException("__eq__ failed!")
+
+    monkeypatch.setattr(Draft202012Validator, "validate", panic)
+    with pytest.raises(RecursionError, match="nested too deeply to be judged"):
+        form.validate("[]")
