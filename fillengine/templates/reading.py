@@ -37,14 +37,17 @@ TEXT_LIMIT = 100_000
 more than most models can write."""
 
 
+ALIKE_PARTS, ALIKE_DEPTH = 10_000, 100
+"""Of schemas that are compared word by word."""
+
+
 class Reader:
     """Reads the places of one document; remembers each."""
 
     def __init__(self, document: Any) -> None:
         self.resource = resource_of(document)
         self._raws: dict[Schema, Any] = {}
-        self._texts: dict[Schema, str] = {}
-        self._deep: set[Schema] = set()
+        self._texts: dict[Schema, str | None] = {}
         self.root = self.read(Place(document, "", self.resource))
 
     @property
@@ -64,23 +67,24 @@ class Reader:
         return known
 
     def are_alike(self, a: Schema, b: Schema) -> bool:
-        """Whether the document says the same in two places, word by word."""
+        """Whether the document says the same in two places, word by word. Large schemas are alike only to themselves:
+        many pairs are compared, and each comparison must be short."""
         if a is b:
             return True
-        if a not in self._raws or b not in self._raws or a.resource is not b.resource:
+        if a.resource is not b.resource:
             return False
-        if a in self._deep or b in self._deep:
-            return False
-        try:
-            return bool(self._raws[a] == self._raws[b]) and self._text(a) == self._text(b)
-        except RecursionError:  # nested deeper than Python compares
-            self._deep.update((a, b))
-            return False
+        text = self._text(a)
+        return text is not None and text == self._text(b)
 
-    def _text(self, schema: Schema) -> str:
-        """What tells `true` from `1`, unlike a comparison of values."""
+    def _text(self, schema: Schema) -> str | None:
+        """What a schema says, for comparison; it tells `true` from `1`. None for one that is large, or stands in no
+        document."""
         if schema not in self._texts:
-            self._texts[schema] = json.dumps(self._raws[schema], sort_keys=True)
+            raw = self._raws.get(schema)
+            try:
+                self._texts[schema] = None if raw is None or _is_large(raw) else json.dumps(raw, sort_keys=True)
+            except TypeError:  # an annotation that is no JSON: never mind
+                self._texts[schema] = None
         return self._texts[schema]
 
     def followed(self, schema: Schema) -> list[Schema]:
@@ -94,6 +98,20 @@ class Reader:
             keyword, reference = logic.dynamic_ref
             found.append(schema.resource.lookup_dynamic(reference, keyword, schema.pointer))
         return [self.read(Place(*target)) for target in found]
+
+
+def _is_large(raw: Any) -> bool:
+    """Whether a schema has more parts, or nests deeper, than is compared."""
+    work, num_parts = [(raw, 0)], 0
+    while work:
+        value, depth = work.pop()
+        if not isinstance(value, dict | list):
+            continue
+        num_parts += len(value)
+        if num_parts > ALIKE_PARTS or depth > ALIKE_DEPTH:
+            return True
+        work += [(part, depth + 1) for part in (value.values() if isinstance(value, dict) else value)]
+    return False
 
 
 def _read(place: Place) -> Schema:
