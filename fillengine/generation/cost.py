@@ -156,5 +156,11 @@ def _write(file: Path, num_times: int, seconds: dict[int, float]) -> None:
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as held:
-            json.dump({"times": num_times, "seconds": seconds}, held)
-        os.replace(held.name, file)
+            kept = Path(held.name)
+            try:
+                json.dump({"times": num_times, "seconds": seconds}, held)
+                held.flush()
+            except OSError:  # the disk is full: nothing is left behind
+                kept.unlink()
+                raise
+        os.replace(kept, file)

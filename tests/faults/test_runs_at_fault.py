@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ import pytest
 
 import fillengine
 from fillengine.errors import ModelError
-from fillengine.generation import smollm2
+from fillengine.generation import cost, smollm2
+from fillengine.generation.cost import CostMeter
 
 FORM = {"type": "object", "properties": {"word": {"type": "string", "maxLength": 8}}, "required": ["word"]}
 
@@ -154,6 +156,23 @@ def test_a_cache_on_a_full_or_read_only_disk_is_told_with_the_remedy(tmp_path, m
         "free some space or set FILLENGINE_CACHE to a folder with 400 MB free"
     )
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("fault", ["full", "no folder"])
+def test_costs_that_cannot_be_kept_are_measured_again_and_leave_nothing(tmp_path, monkeypatch, fault):
+    engine = RandomModel().engine()
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("FILLENGINE_CACHE", str(tmp_path / ("cache" if fault == "full" else "file")))
+
+    def full(*_arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    if fault == "full":
+        monkeypatch.setattr(cost.json, "dump", full)
+    meter = CostMeter(replace(engine.loaded, folder=tmp_path), engine._model, engine._reader.pattern)
+    assert meter.curve(1).cost(1) == 1
+    assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"config.json", "file"}
 
 
 FETCH = """
