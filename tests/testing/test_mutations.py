@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fillengine.automata.mask import Mask, Masks
+from fillengine.fill.place import Place
 from fillengine.fill.session import Session
 from fillengine.generation import sampling
 from fillengine.generation.attention import AttentionCache
@@ -50,14 +51,15 @@ def test_a_mask_with_one_wrong_bit_is_found(monkeypatch: pytest.MonkeyPatch, is_
     right = Masks._compute
 
     def wrong(self: Masks, state: Any) -> Any:
-        mask, parts = right(self, state)
+        found = right(self, state)
+        mask = found.mask
         flags = mask.unpacked(self.vocabulary.size)
         if flags.sum() < 40:
-            return mask, parts
+            return found
         bits = mask.bits.copy()
         token_id = int(np.flatnonzero(~flags if is_set else flags)[-1])
         bits[token_id >> 5] ^= np.uint32(1 << (token_id & 31))
-        return Mask(bits, None, self.vocabulary.num_words), parts
+        return found._replace(mask=Mask(bits, None, self.vocabulary.num_words))
 
     monkeypatch.setattr(Masks, "_compute", wrong)
     found = violation()
@@ -107,13 +109,17 @@ def test_noise_that_depends_on_the_place_in_a_batch_is_found(monkeypatch: pytest
     assert violation().law == "Same tokens"
 
 
+def without_budget(session: Session) -> Place:
+    return Place(session.constraint.masks, session.state, None, None)
+
+
 def test_a_budget_that_is_not_kept_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Session, "_find_mask", lambda self: self._constraint.masks.of(self._state))
+    monkeypatch.setattr(Session, "_find_place", without_budget)
     assert violation().law == "Always closes"
 
 
 def test_a_violation_is_found_again_by_its_numbers_and_reads_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Session, "_find_mask", lambda self: self._constraint.masks.of(self._state))
+    monkeypatch.setattr(Session, "_find_place", without_budget)
     first = violation(seed=3)
     again = violation(seed=3, example=first.example)
     assert (again.problem, again.token_ids, again.text) == (first.problem, first.token_ids, first.text)

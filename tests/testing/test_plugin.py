@@ -32,9 +32,10 @@ def test_with_a_wrong_mark():
 """
 BROKEN = """
 import pytest
+from fillengine.fill.place import Place
 from fillengine.fill.session import Session
 
-Session._find_mask = lambda self: self._constraint.masks.of(self._state)
+Session._find_place = lambda self: Place(self.constraint.masks, self.state, None, None)
 
 
 @pytest.mark.fillengine(form={"type": "string"})
