@@ -16,6 +16,7 @@ from typing import Any
 
 from fillengine.errors import ModelError
 from fillengine.generation import blas
+from fillengine.generation.store import write_whole
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 FEW_ROWS = 16
@@ -46,12 +47,11 @@ def measure() -> dict[str, Any]:
     }
     file = blas.measurement_file()
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        fresh = file.with_name(f"{file.name}.{os.getpid()}")
-        fresh.write_text(json.dumps(result) + "\n")
-        fresh.replace(file)
+        write_whole(file, json.dumps(result) + "\n")
     except OSError as error:
-        raise ModelError(f"{file} cannot be written ({error.strerror}); set FILLENGINE_CACHE") from error
+        raise ModelError(
+            f"{file} cannot be written ({error.strerror}); free some space or set FILLENGINE_CACHE to another folder"
+        ) from error
     return result
 
 

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +16,7 @@ from mlx.utils import tree_flatten
 from fillengine.fill.economics import CostCurve
 from fillengine.generation.cache import RaggedCache
 from fillengine.generation.models import LoadedModel
-from fillengine.generation.store import cache_folder
+from fillengine.generation.store import cache_folder, write_whole
 from fillengine.generation.trunk import SplitModel
 
 # Tokens of a pass in each row: those without which there is no curve, and others for which there may be time.
@@ -152,15 +151,6 @@ def _read(file: Path) -> tuple[int, dict[int, float]]:
 
 
 def _write(file: Path, num_times: int, seconds: dict[int, float]) -> None:
-    """Whole or not at all. A folder that cannot be written to only means measuring again."""
+    """A folder that cannot be written to only means measuring again."""
     with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as held:
-            kept = Path(held.name)
-            try:
-                json.dump({"times": num_times, "seconds": seconds}, held)
-                held.flush()
-            except OSError:  # the disk is full: nothing is left behind
-                kept.unlink()
-                raise
-        os.replace(kept, file)
+        write_whole(file, json.dumps({"times": num_times, "seconds": seconds}))

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +46,19 @@ def folder_in_the_making(target: Path) -> Iterator[Path]:
         except OSError:
             if not target.is_dir():
                 raise
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a file whole or not at all; its folder is made. Raises OSError, and leaves nothing beside it then."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    fresh = file.with_name(f".{file.name}-{os.getpid()}-{threading.get_ident()}")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(file)
+    except OSError:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

@@ -19,7 +19,7 @@ import pytest
 
 import fillengine
 from fillengine.errors import ModelError
-from fillengine.generation import cost, smollm2
+from fillengine.generation import blas_measure, smollm2
 from fillengine.generation.cost import CostMeter
 
 FORM = {"type": "object", "properties": {"word": {"type": "string", "maxLength": 8}}, "required": ["word"]}
@@ -158,21 +158,42 @@ def test_a_cache_on_a_full_or_read_only_disk_is_told_with_the_remedy(tmp_path, m
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def make_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files get the beginning of what is written, and then the disk is full."""
+    whole = Path.write_text
+
+    def cut(path: Path, text: str, **options: Any) -> int:
+        whole(path, text[:10], **options)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", cut)
+
+
 @pytest.mark.parametrize("fault", ["full", "no folder"])
 def test_costs_that_cannot_be_kept_are_measured_again_and_leave_nothing(tmp_path, monkeypatch, fault):
     engine = RandomModel().engine()
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "file").touch()
     monkeypatch.setenv("FILLENGINE_CACHE", str(tmp_path / ("cache" if fault == "full" else "file")))
-
-    def full(*_arguments):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     if fault == "full":
-        monkeypatch.setattr(cost.json, "dump", full)
+        make_full(monkeypatch)
     meter = CostMeter(replace(engine.loaded, folder=tmp_path), engine._model, engine._reader.pattern)
     assert meter.curve(1).cost(1) == 1
     assert {path.name for path in tmp_path.rglob("*") if path.is_file()} == {"config.json", "file"}
+
+
+def test_a_measurement_of_libraries_that_cannot_be_kept_is_told_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("FILLENGINE_CACHE", str(tmp_path))
+    steps = [1.0] * len(blas_measure.ROWS)
+    monkeypatch.setattr(blas_measure, "_probe", lambda name: {"one": steps, "all": steps})
+    make_full(monkeypatch)
+    with pytest.raises(ModelError) as caught:
+        blas_measure.measure()
+    assert str(caught.value) == (
+        f"{tmp_path / 'blas.json'} cannot be written (No space left on device); free some space or set "
+        "FILLENGINE_CACHE to another folder"
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 FETCH = """
