@@ -123,6 +123,11 @@ def check_place(session: Session, random: Random) -> None:
     if len(beyond):
         problem = f"the session allows {_shown(constraint, int(beyond[0]))}, which the form does not"
         raise LawViolation.at(session, "Masks are exact", problem)
+    for token_id in tried:
+        if session.allows(token_id) != allowed[token_id]:
+            takes, says = ("refuses", "allows") if allowed[token_id] else ("takes", "forbids")
+            problem = f"the session {takes} {_shown(constraint, token_id)}, which its mask {says}"
+            raise LawViolation.at(session, "Masks are exact", problem)
     if not allowed.any():
         raise LawViolation.at(session, "No dead end", "no token is allowed, and the text is not finished")
     remaining = session.remaining

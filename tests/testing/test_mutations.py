@@ -14,6 +14,7 @@ from fillengine.generation import sampling
 from fillengine.generation.attention import AttentionCache
 from fillengine.generation.layout import Layout
 from fillengine.testing import LawViolation, check_form
+from fillengine.testing.tokenizer import byte_tokenizer
 
 SCHEMA = {
     "type": "object",
@@ -65,6 +66,24 @@ def test_a_mask_with_one_wrong_bit_is_found(monkeypatch: pytest.MonkeyPatch, is_
     found = violation()
     assert found.law == "Masks are exact"
     assert ("allows" if is_set else "forbids") in found.problem
+
+
+@pytest.mark.parametrize(("is_taken", "problem"), [(True, "takes token"), (False, "refuses token")])
+def test_a_session_that_does_not_take_what_its_mask_allows_is_found(
+    monkeypatch: pytest.MonkeyPatch, is_taken: bool, problem: str
+) -> None:
+    right = Session._after
+
+    def wrong(self: Session, token_id: int) -> Any:
+        after = right(self, token_id)
+        if token_id != ord("o"):
+            return after
+        return (after or self.state) if is_taken else None
+
+    monkeypatch.setattr(Session, "_after", wrong)
+    found = violation(tokenizer=byte_tokenizer())
+    assert found.law == "Masks are exact"
+    assert problem in found.problem
 
 
 def test_a_cache_slot_that_is_not_rolled_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
