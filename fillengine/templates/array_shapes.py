@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 from fillengine.errors import UnsupportedForm
 from fillengine.templates.object_shapes import lower
-from fillengine.templates.schema import Arrays, Conjunction, Problem, Schema
+from fillengine.templates.schema import Arrays, Conjunction, Problem, Schema, identity
 
 if TYPE_CHECKING:
     from fillengine.templates.alternatives import Flat
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 # A counted array of more states than this is refused: each is a node of its own.
 WALK_LIMIT = 4096
+
+# Distinct values of a prefix are told one by one up to this number.
+_HEADS_LIMIT = 256
 
 State = tuple[int, tuple[int, ...]]  # (items written, items of each kind)
 
@@ -40,7 +44,9 @@ class Counted:
 class ArrayShape:
     """`prefix`: the first items one by one; `rest`: those behind; `high` None: any number.
 
-    `is_unique`: no two items are the same. `counted`: kinds of items that are counted.
+    `is_unique`: no two items are the same. `counted`: kinds of items that are counted. `heads`: where there is a
+    prefix beside `is_unique`, the distinct values that its items may have, in its place: those of `head_length` items
+    go on with `rest`.
     """
 
     prefix: tuple[Conjunction, ...]
@@ -49,6 +55,8 @@ class ArrayShape:
     high: int | None
     is_unique: bool = False
     counted: tuple[Counted, ...] = ()
+    heads: tuple[tuple[Any, ...], ...] = ()
+    head_length: int = 0
 
     def item(self, number: int) -> Conjunction:
         return self.prefix[number] if number < len(self.prefix) else self.rest
@@ -128,7 +136,8 @@ class ArrayMerge:
             high = lower(high, arrays.max_items)
         is_unique = any(arrays.unique_items for arrays in parts) and (high is None or high > 1)
         self._refuse(is_unique=is_unique)
-        if is_unique and (distinct := self._num_distinct(parts)) is not None:
+        has_prefix = any(arrays.prefix for arrays in parts)
+        if is_unique and not has_prefix and (distinct := self._num_distinct(parts)) is not None:
             high = distinct if high is None else min(high, distinct)
             is_unique = high > 1
         if high is not None and low > high:
@@ -141,6 +150,8 @@ class ArrayMerge:
             sources = (a.prefix[number] if number < len(a.prefix) else a.items for a in parts)
             prefix.append(tuple(self._read(source) for source in sources if source is not None))
         rest = tuple(self._read(arrays.items) for arrays in parts if arrays.items is not None)
+        if is_unique and prefix:
+            return self._headed(prefix, rest, low, high)
         counted = () if is_unique else self._counted(high)
         shape = ArrayShape(tuple(prefix), rest, low, high, is_unique, counted)
         if counted and len(ArrayWalk(shape).states()) > WALK_LIMIT:
@@ -151,6 +162,29 @@ class ArrayMerge:
                 remedy="use smaller bounds",
             )
         return shape, None
+
+    def _headed(
+        self, prefix: list[Conjunction], rest: Conjunction, low: int, high: int | None
+    ) -> tuple[ArrayShape | None, Problem | None]:
+        """Distinct items behind a prefix whose items have few values each: its distinct values are told one by one."""
+        values = [self._shapes.values_of(item) for item in prefix]
+        told = [own for own in values if own is not None and not any(isinstance(one, dict | list) for one in own)]
+        pointer = next(schema.pointer for schema, arrays in self._parts if arrays.unique_items)
+        if len(told) < len(values) or prod(map(len, told)) > _HEADS_LIMIT:
+            raise _refusal("uniqueItems", pointer)
+        others = self._shapes.values_of(rest) if rest else None
+        most = None if others is None else set(map(identity, others))
+        heads = []
+        for length in range(len(prefix) + 1):
+            for head in product(*told[:length]):
+                used = set(map(identity, head))
+                room = 0 if length < len(prefix) else None if most is None else len(most - used)
+                if len(used) == length and (room is None or length + room >= low):
+                    heads.append(head)
+        if not heads:
+            return None, Problem("there are not enough distinct items", "uniqueItems", pointer)
+        heads_only = ArrayShape((), rest, low, high, is_unique=True, heads=tuple(heads), head_length=len(prefix))
+        return heads_only, None
 
     def _counted(self, high: int | None) -> tuple[Counted, ...]:
         no = self._shapes.alternatives.negations.no
@@ -172,17 +206,15 @@ class ArrayMerge:
         return None if values is None else len(values)
 
     def _refuse(self, *, is_unique: bool) -> None:
-        has_prefix = is_unique and any(arrays.prefix for _, arrays in self._parts)
         for schema, arrays in self._parts:
-            keyword = None
-            if arrays.unique_items and has_prefix:
-                keyword = "uniqueItems"
-            elif is_unique and any(contains.low != 1 or contains.high is not None for contains in arrays.contains):
-                keyword = "contains"
-            if keyword is not None:
-                raise UnsupportedForm(
-                    f"{keyword} cannot be enforced here while an array is written",
-                    keyword=keyword,
-                    pointer=schema.pointer,
-                    remedy="leave it out and check the result, or describe the items one by one in prefixItems",
-                )
+            if is_unique and any(contains.low != 1 or contains.high is not None for contains in arrays.contains):
+                raise _refusal("contains", schema.pointer)
+
+
+def _refusal(keyword: str, pointer: str) -> UnsupportedForm:
+    return UnsupportedForm(
+        f"{keyword} cannot be enforced here while an array is written",
+        keyword=keyword,
+        pointer=pointer,
+        remedy="leave it out and check the result, or list the values of the items (enum) in prefixItems",
+    )

@@ -6,7 +6,7 @@ indented); one that contains itself is a `Rule`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -35,7 +35,17 @@ from fillengine.templates.presence import can_hold, in_bits, refusal, settled
 from fillengine.templates.scalars import lift
 from fillengine.templates.schema import Conjunction, Schema, escape
 from fillengine.templates.shapes import Shape
-from fillengine.templates.style import INLINE_BELOW, ON_ONE_LINE, Style, choice, layout, sequence, spelled
+from fillengine.templates.style import (
+    INLINE_BELOW,
+    ON_ONE_LINE,
+    Layout,
+    Piece,
+    Style,
+    choice,
+    layout,
+    sequence,
+    spelled,
+)
 
 Spelling = Literal["any", "plain", "ordered"]
 _Key = tuple[Flat, int]  # a flat conjunction, and the depth at which it is written
@@ -199,8 +209,7 @@ class _Writer:
     def _constant(self, value: Any, depth: int) -> Node:
         """One value; its properties in any order where the form's are."""
         form, below = layout(self._style, depth), self._below(((), depth))
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
+        value = _plainest(value)
         if isinstance(value, dict) and value:
             parts = []
             for name, item in value.items():
@@ -314,7 +323,8 @@ class _Writer:
 
     def _unique(self, shape: ArrayShape, depth: int, label: str, pointer: str) -> Node | None:
         """An array no two items of which are the same: each has one spelling, so that texts can be compared."""
-        items = self._outline.alive(shape.rest)
+        is_longer = shape.high is None or shape.high > shape.head_length
+        items = self._outline.alive(shape.rest) if is_longer else ()
         if self._has_orders and any(
             not flat or _has_orders(self._outline, self._outline.shape(flat)) for flat in items
         ):
@@ -338,7 +348,7 @@ class _Writer:
                 remedy="leave uniqueItems out and check the result",
             )
         self._distinct._open_arrays.add(shape)
-        item = self._distinct.conjunction_at(shape.rest, below)
+        item = self._distinct.conjunction_at(shape.rest, below) if is_longer else nodes.Choice(())
         self._distinct._open_arrays.remove(shape)
         words: dict[bytes, None] = {}
         keys: list[Node] = []
@@ -351,10 +361,33 @@ class _Writer:
                 keys.append(option)
             else:
                 keys.append(nodes.Except(option, (), rules, label))
-        texts = tuple(sorted(words))
-        others = tuple(nodes.Other(nodes.Fresh(key, texts, f"{label}/*"), None) for key in keys)
-        parts = [Part((text,), is_required=False) for text in texts]
-        return unordered_node((b"[", b"]"), parts, others, shape.low, shape.high, layout(self._style, depth), label)
+        texts, form = tuple(sorted(words)), layout(self._style, depth)
+
+        def behind(used: tuple[bytes, ...], low: int, high: int | None, form: Layout) -> Node | None:
+            """The items behind those that are used, with the bracket."""
+            taken = tuple(sorted({*texts, *used}))
+            others = tuple(nodes.Other(nodes.Fresh(key, taken, f"{label}/*"), None) for key in keys)
+            parts = [Part((text,), is_required=False) for text in texts if text not in used]
+            return unordered_node((b"", b"]"), parts, others, low, high, form, label)
+
+        options: list[Node] = []
+        for head in shape.heads or ((),):
+            used = tuple(spelled(_plainest(value), self._style, below) for value in head)
+            if shape.heads and len(head) >= shape.low:
+                options.append(self._constant([*head], depth))
+            if len(head) < shape.head_length or not is_longer:
+                continue
+            lead: list[Piece] = [b"["]
+            for number, text in enumerate(used):
+                lead += (*(form.comma if number else form.gap), text)
+            low, high = shape.low - len(head), None if shape.high is None else shape.high - len(head)
+            if shape.heads:
+                rest = behind(used, max(low, 1), high, replace(form, gap=form.comma)) if words or keys else None
+            else:
+                rest = behind((), low, high, form)
+            if rest is not None:
+                options.append(sequence((*lead, rest)))
+        return choice(options) if options else None
 
     def conjunction_at(self, conjunction: Conjunction, depth: int) -> Node:
         """What a conjunction may be at a depth; nothing (no option) where it has no value."""
@@ -477,6 +510,11 @@ def any_value(style: Style, depth: int, deepest: int = ON_ONE_LINE, *, spelling:
     assert array is not None
     assert mapping is not None
     return nodes.Choice((nodes.Words((b"false", b"null", b"true")), number, string, array, mapping))
+
+
+def _plainest(value: Any) -> Any:
+    """A number as it is spelled where texts are compared."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def plain_number(node: Node, pointer: str = "") -> Node:

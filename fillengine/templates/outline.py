@@ -225,7 +225,7 @@ def _object_lives(shape: ObjectShape, lives: Any) -> bool:
 
 
 def required_items(shape: ArrayShape) -> tuple[Conjunction, ...]:
-    if shape.low > len(shape.prefix):
+    if shape.low > len(shape.prefix) + shape.head_length:
         return (*shape.prefix, shape.rest)
     return shape.prefix[: shape.low]
 
@@ -250,7 +250,7 @@ def children(shape: Shape) -> Iterator[tuple[Conjunction, str]]:
     elif shape.array is not None:
         for number, item in enumerate(shape.array.prefix):
             yield item, str(number)
-        if shape.array.high is None or shape.array.high > len(shape.array.prefix):
+        if shape.array.high is None or shape.array.high > len(shape.array.prefix) + shape.array.head_length:
             yield shape.array.rest, "*"
     for one in shape.objects:
         for member in one.members:

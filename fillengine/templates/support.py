@@ -53,7 +53,8 @@ SUPPORT: Mapping[str, Support] = {
     "maxItems": Support("counted, of any size"),
     "uniqueItems": Support(
         "items are compared by their texts, each value having one; objects in them have one order of members",
-        "items that hold the array itself; beside `prefixItems`; as what must not hold, where items have properties",
+        "items that hold the array itself; beside `prefixItems` whose values are not few; as what must not hold, where "
+        "items have properties",
     ),
     "contains": Support(
         "the items that fit are counted, several kinds side by side",

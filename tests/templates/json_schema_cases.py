@@ -281,6 +281,25 @@ CASES: list[tuple[str, Any, list[Any], list[Any]]] = [
         [{}, {"a": {}}, {"a": {"k": 1}, "g": {"k": 1}}],
     ),
     (
+        "distinct items behind a prefix of few values",
+        {
+            "type": "array",
+            "prefixItems": [{"enum": ["a", "b"]}, {"enum": ["b", 1]}],
+            "items": {"type": ["string", "integer"]},
+            "uniqueItems": True,
+            "minItems": 2,
+            "maxItems": 4,
+        },
+        [["a", "b"], ["b", 1], ["a", 1, "b"], ["a", "b", 2, "c"], ["b", 1, 12]],
+        [["b", "b"], ["a"], ["a", 1, "a"], ["a", 1, 1], ["a", "b", "c", "c"], ["a", "b", "c", "d", "e"]],
+    ),
+    (
+        "a tuple of distinct items",
+        {"type": "array", "prefixItems": [{"type": "boolean"}] * 2, "items": False, "uniqueItems": True},
+        [[], [True], [False, True]],
+        [[True, True], [True, False, 1]],
+    ),
+    (
         "what several branches evaluate, each of them that holds",
         {
             "properties": {"a": {"type": "string"}},
