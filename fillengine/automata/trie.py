@@ -172,6 +172,8 @@ class TrieNode:
     @property
     def has_children(self) -> bool:
         count = self._trie._count_list
+        if len(self.members) == 1:
+            return count[self.members[0]] > 0
         return any(count[member] for member in self.members)
 
     @property
@@ -194,7 +196,11 @@ class TrieNode:
             pass
         trie = self._trie
         found: tuple[int, ...]
-        if len(self.members) <= _FEW:
+        if len(self.members) == 1:
+            first = trie._first_list[self.members[0]]
+            place = trie._byte_list.find(byte, first, first + trie._count_list[self.members[0]])
+            found = (place,) if place >= 0 else ()
+        elif len(self.members) <= _FEW:
             places = (
                 trie._byte_list.find(byte, first := trie._first_list[member], first + trie._count_list[member])
                 for member in self.members
