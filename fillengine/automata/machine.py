@@ -268,11 +268,18 @@ class Machine:
         assert frame.cost is not None
         return frame.cost
 
-    def growth(self, state: State) -> int:
-        """How much dearer new members can be than a clamped state knows, which has forgotten what was written."""
+    def growth(self, state: State, reach: int) -> int:
+        """How much dearer the rest of the text can be than `clamped` knows: it has cut counters, and new members are
+        dearer than before what was written, which it has forgotten."""
         costs = self._token_costs()
-        stacks = (frames(frame) for _, _, frame in state.configurations)
-        return max((sum(costs.growth(entry.node, entry.members) for entry in stack) for stack in stacks), default=0)
+        most = 0
+        for spot, q, frame in state.configurations:
+            members = sum(costs.growth(entry.node, entry.members) for entry in frames(frame))
+            cut, stack = spot.leaf.clamp(q, reach), self._stacks.clamped(frame, reach)
+            counted = 0 if cut == q else spot.leaf.cost(q) - spot.leaf.cost(cut)
+            counted += 0 if stack is frame else max(0, self.frame_cost(frame) - self.frame_cost(stack))
+            most = max(most, members + max(0, counted))
+        return most
 
     def _token_costs(self) -> NodeCosts:
         if self._in_tokens is None:

@@ -116,8 +116,8 @@ class Masks:
             _, parts, frames = self._entry(state)
             for part, frame in zip(parts, frames, strict=True):
                 costs.append(part.worst_cost() + machine.frame_cost(frame))
-            worst = self._worst[clamped] = max(costs) - machine.cost(clamped)
-        return worst + self.machine.growth(state)
+            worst = self._worst[clamped] = max(costs)
+        return worst + self.machine.growth(state, self.vocabulary.reach) - self.machine.cost(state)
 
     def within(self, state: State, budget: int | None) -> Mask:
         """The allowed tokens after which the text can be completed with `budget` - 1 more (None: with any number)."""
