@@ -82,11 +82,15 @@ class AffordableMasks:
                 else:
                     behind = machine.after(frame)
                     inside = limit - machine.frame_cost(frame)
-                    tokens = self._leaf_costs(leaf, q, node).within(inside, behind=machine.cost(behind) <= limit)
+                    tokens = self._leaf_costs(leaf, q, node)
                     if is_behind_new:
-                        unsure += tokens.tolist()
+                        unsure += tokens.within(inside, behind=machine.cost(behind) <= limit).tolist()
+                    elif isinstance(leaf, FreshLeaf):
+                        # What follows a key or an item that must be new depends on what it was.
+                        unsure += tokens.ids[tokens.accepts].tolist()
+                        found.append(tokens.ids[~tokens.accepts & (tokens.costs <= inside)])
                     else:
-                        found.append(tokens)
+                        found.append(tokens.within(inside, behind=machine.cost(behind) <= limit))
                     end = self._leaf_masks.of(leaf, q, node).exit
                     if end is not None:
                         following.append((behind, end, is_behind_new or isinstance(leaf, FreshLeaf)))

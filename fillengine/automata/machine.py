@@ -417,7 +417,7 @@ class Machine:
                 first = self._frame(node, 0, None, frame, Members())
                 if node.low == 0 and not self._membership.num_missing(first):
                     work.append((node.empty, frame))
-                if self._membership.can_go_on(first):
+                if self._can_go_on(first):
                     due = self._frame(node, 0, None, frame, Members(is_due=True))
                     work.append((node.lead, due))
             elif isinstance(node, Literal | Pattern | Words | Except):
@@ -441,6 +441,15 @@ class Machine:
                     room = None if node.high is None else node.high - 1
                     work.append((node.item, self._frame(node, max(node.low - 1, 0), room, frame)))
         return self._state(configurations, is_accepting=is_accepting)
+
+    def _can_go_on(self, frame: Frame) -> bool:
+        """Whether one more member of an Unordered can be written, and all that must follow it."""
+        if not self._membership.can_go_on(frame):
+            return False
+        node, members = frame.node, frame.members
+        assert members is not None
+        is_sure = len(self._costs.alphabet) == 256
+        return is_sure or self._finite.rest(node, frame.count, members._replace(is_due=True)) < INFINITE
 
     def _item(self, node: Sequence, index: int, parent: Frame | None) -> Work:
         if index == len(node.items):
@@ -498,7 +507,7 @@ class Machine:
             number = node.num_written(frame.count) + members.num_others
             if number >= node.low and not self._membership.num_missing(frame):
                 yield node.end, frame.parent
-            if self._membership.can_go_on(frame):
+            if self._can_go_on(frame):
                 yield node.comma, self._frame(node, frame.count, None, frame.parent, members._replace(is_due=True))
 
     def _entered(self, leaf: EntriesLeaf, q: Any, frame: Frame | None) -> list[Work]:

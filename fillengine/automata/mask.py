@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fillengine.automata.affordable import AffordableMasks
+from fillengine.automata.fresh import FreshLeaf
 from fillengine.automata.leaf import EntriesLeaf, LiteralLeaf
 from fillengine.automata.leaf_mask import LeafMask, LeafMasks, set_bits
 from fillengine.automata.machine import Machine
@@ -25,6 +26,11 @@ from fillengine.automata.trie import TrieNode
 
 MAX_MASKS = 4_096
 """Masks that one form remembers (a mask of 49,152 tokens takes 6 KiB). Past it the memory is emptied."""
+
+
+NEW_MARGIN = 200
+"""What the next new key or item can be dearer than the one that is being written, in tokens. Within it of the budget's
+end masks are made by what each token leaves to write."""
 
 
 class Mask:
@@ -115,7 +121,8 @@ class Masks:
             costs = [0]
             _, parts, frames = self._entry(state)
             for part, frame in zip(parts, frames, strict=True):
-                costs.append(part.worst_cost() + machine.frame_cost(frame))
+                is_new = isinstance(part, LeafMask) and isinstance(part.leaf, FreshLeaf)
+                costs.append(part.worst_cost() + machine.frame_cost(frame) + is_new * NEW_MARGIN)
             worst = self._worst[clamped] = max(costs)
         return worst + self.machine.growth(state, self.vocabulary.reach) - self.machine.cost(state)
 

@@ -15,6 +15,7 @@ from fillengine.automata.lockstep import LockstepLeaf
 from fillengine.automata.machine import Machine
 from fillengine.automata.mask import Masks
 from fillengine.automata.nodes import (
+    Choice,
     Except,
     Fresh,
     Literal,
@@ -30,6 +31,7 @@ from fillengine.automata.nodes import (
 from fillengine.automata.state import State
 from fillengine.automata.vocabulary import Vocabulary
 from fillengine.errors import UnsatisfiableForm
+from fillengine.templates import compile
 
 VOCABULARY = byte_vocabulary()
 LEAF_MASKS = LeafMasks(VOCABULARY)
@@ -225,3 +227,27 @@ def test_long_values_take_few_masks(node: Node, text: bytes, num_masks: int) -> 
         state = machine.step(state, byte)
     assert state is not None
     assert len(seen) <= num_masks
+
+
+def test_what_may_be_left_to_write_counts_what_a_shared_mask_has_forgotten() -> None:
+    machine = Machine(Template(Choice((Literal(b"0"), Pattern(dfa.free_string(), 60, 70)))), VOCABULARY)
+    masks = Masks(machine, LEAF_MASKS)
+    state = machine.start
+    assert machine.cost(state) == 1
+    for token_id in masked(masks, state):
+        after = machine.advance(state, VOCABULARY.tokens[token_id] or b"")
+        assert after is not None
+        assert machine.cost(after) <= machine.cost(state) + masks.growth(state)
+    quote = VOCABULARY.tokens.index(b'"')
+    assert quote not in masks.within(state, 20).token_ids(VOCABULARY.size)
+
+
+def test_an_object_that_the_vocabulary_cannot_close_is_not_begun() -> None:
+    tokens = [b"{", b"}", b'"', b"a", b":", b" ", b"1", b"\n  ", None]
+    vocabulary = Vocabulary(tokens, eos_ids=[8])
+    schema = {"type": "object", "patternProperties": {"a": {"type": "integer"}}}
+    machine = Machine(compile(schema, style="indented").template, vocabulary)
+    masks = Masks(machine, LeafMasks(vocabulary))
+    state = machine.advance(machine.start, b"{")
+    assert state is not None
+    assert masked(masks, state) == {1}
