@@ -16,7 +16,7 @@ from fillengine.automata.machine import Machine
 from fillengine.templates import compile
 from fillengine.testing.campaign import BLOCK, FAILED, FAULTS, HELD, _done, _limited, _written, triples
 
-NUM_TRIPLES = 100 if os.environ.get("CI") else 50
+NUM_TRIPLES = 500 if os.environ.get("CI") else 50
 
 
 @pytest.mark.parametrize("block", range(NUM_TRIPLES // BLOCK))
