@@ -224,10 +224,13 @@ class FreshLeaf:
                     branches = min(branches, num_options)
                 q = self.base.step(q, byte)
                 if q is None:
+                    branches = INFINITE  # none of this leaf's words
                     break
+            if branches == 256:
+                branches = 0  # it is the only one
             if len(self._branches) > MAX_WORDS:
                 self._branches.clear()
-            self._branches[word] = branches if branches < 256 else 0
+            self._branches[word] = branches
         return branches > number + 1
 
     def _alive(self, state: FreshState) -> FreshState | None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
+from weakref import WeakValueDictionary
 
 from fillengine.automata.fresh import FreshLeaf, fresh_leaf
 from fillengine.automata.leaf import INFINITE, ByteCosts, Costs, EntriesLeaf, LiteralLeaf, leaf_of
@@ -380,8 +381,11 @@ class Machine:
             state._forced = state._clamped = state._nameless = None
         for frame in self._frames.values():
             frame.resumed = frame.clamped = frame.nameless = None
+        # Frames that are held stay the ones of their parts: two frames of the same parts would make equal states two.
+        held = WeakValueDictionary(self._frames)
         self._states.clear()
         self._frames.clear()
+        self._frames.update(held)
 
     def _close(self, work: list[Work], configurations: list[Configuration]) -> State:
         """Follow everything that takes no byte. A work item (None, frame) resumes the frame."""

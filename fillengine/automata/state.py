@@ -17,7 +17,7 @@ class Frame:
     them the wants that are granted, and `members` the rest.
     """
 
-    __slots__ = ("clamped", "cost", "count", "members", "nameless", "node", "parent", "resumed", "room")
+    __slots__ = ("__weakref__", "clamped", "cost", "count", "members", "nameless", "node", "parent", "resumed", "room")
 
     def __init__(
         self,

@@ -18,9 +18,10 @@ from templates_strategy import nodes
 from vocabularies import byte_vocabulary
 
 from fillengine.automata import lockstep
-from fillengine.automata.leaf import INFINITE
+from fillengine.automata.fresh import FreshLeaf
+from fillengine.automata.leaf import INFINITE, ByteCosts
 from fillengine.automata.leaf_mask import LeafMasks
-from fillengine.automata.lockstep import LockstepLeaf
+from fillengine.automata.lockstep import LockstepLeaf, Rows
 from fillengine.automata.machine import Machine
 from fillengine.automata.mask import Masks
 from fillengine.automata.nodes import Choice, Except, Literal, Node, Repeat, Sequence, Template, Words
@@ -108,10 +109,20 @@ class Writer:
 
     def forget(self) -> None:
         """As when every memory was full."""
-        with patch.object(lockstep, "MAX_ROWS", 0), patch.object(lockstep, "MAX_WAYS", 0):
-            self.walk(Random(0), 1)
-        self.machine._forget()
+        forget(self.machine)
         self.masks = Masks(self.machine, LeafMasks(VOCABULARY))
+
+
+def forget(machine: Machine) -> None:
+    for spot in machine._spots.values():
+        leaf = spot.leaf.base if isinstance(spot.leaf, FreshLeaf) else spot.leaf
+        if isinstance(leaf, LockstepLeaf):
+            for memory in (leaf._ways, leaf._exact, leaf._next, leaf._bytes):
+                memory.clear()
+            leaf.rows = Rows()
+            for inner in (leaf.base, *leaf.others):
+                forget(inner)
+    machine._forget()
 
 
 @settings(max_examples=30, deadline=None)
@@ -215,3 +226,11 @@ def test_what_an_exclusion_excludes_is_exact_however_little_its_own_searches_fin
     assert machine.accepts(b"b" * 40 + b"a" * 5)
     assert not machine.accepts(b"a" * 41 + b"b")
     assert not machine.accepts(b"a" * 45 + b"b" + b"a" * 3)
+
+
+def test_which_written_words_matter_is_the_same_whenever_it_is_asked() -> None:
+    machine = Machine(Template(Except(Words((b"only",)), (), {})))
+    base = machine.start.configurations[0][0].leaf
+    leaf = FreshLeaf(base, base.start, (), ByteCosts())
+    # The first time, a word that is the only one was said not to matter.
+    assert leaf.kept(frozenset({b"only"})) == leaf.kept(frozenset({b"only"})) == {b"only"}
