@@ -219,13 +219,14 @@ class FreshLeaf:
         if branches is None:
             branches, q = 256, self.start
             for byte in word:
+                if q is None:
+                    break
                 num_options = len(self.base.next_bytes(q))
                 if num_options > 1:
                     branches = min(branches, num_options)
                 q = self.base.step(q, byte)
-                if q is None:
-                    branches = INFINITE  # none of this leaf's words
-                    break
+            if q is None:
+                branches = INFINITE  # none of this leaf's words
             if branches == 256:
                 branches = 0  # it is the only one
             if len(self._branches) > MAX_WORDS:
@@ -256,16 +257,16 @@ class FreshLeaf:
             options = base.next_bytes(q)
             if not options or found >= need:
                 return found
-            found += sum(byte not in taken for byte in options)
-            if found >= need or (len(options) > 1 and not taken.intersection(options)):
-                return found
+            # Each of these begins one word at least; where that is not enough, they are few.
+            num_free = sum(byte not in taken for byte in options)
+            if found + num_free >= need:
+                return found + num_free
             if len(options) == 1:
-                found -= options[0] not in taken
                 state = self._behind(state, options[0])
                 if state.is_free and found + 1 >= need:
                     return found + 1
                 continue
-            for byte in taken.intersection(options):
+            for byte in options:
                 found += self._count(self._behind(state, byte), need - found)
                 if found >= need:
                     break

@@ -6,20 +6,41 @@ more than a second, and half of all objects that Python's garbage collector then
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jsonschema
-from jsonschema.exceptions import FormatError
+from jsonschema.exceptions import FormatError, ValidationError
 
+from fillengine.errors import UnsupportedForm
+from fillengine.templates.scalars import StringShape
 from fillengine.templates.string_forms import compiled, is_string_form
 
+
+def _pattern(validator: Any, pattern: str, instance: object, _schema: Any) -> Iterator[ValidationError]:
+    """`pattern` as ECMA-262 has it, which JSON Schema asks for. jsonschema asks Python, where `$` also stands before a
+    last newline and `\\s` takes more characters."""
+    if not validator.is_type(instance, "string"):
+        return
+    assert isinstance(instance, str)
+    try:
+        fits = StringShape(patterns=((pattern, ""),)).admits(instance)
+    except UnsupportedForm:
+        fits = re.search(pattern, instance) is not None
+    if not fits:
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
 _VALIDATORS: dict[int, Any] = {
-    4: jsonschema.Draft4Validator,
-    6: jsonschema.Draft6Validator,
-    7: jsonschema.Draft7Validator,
-    2019: jsonschema.Draft201909Validator,
-    2020: jsonschema.Draft202012Validator,
+    draft: jsonschema.validators.extend(validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
+    for draft, validator in {
+        4: jsonschema.Draft4Validator,
+        6: jsonschema.Draft6Validator,
+        7: jsonschema.Draft7Validator,
+        2019: jsonschema.Draft201909Validator,
+        2020: jsonschema.Draft202012Validator,
+    }.items()
 }
 
 

@@ -15,11 +15,12 @@ from jsonschema import (
     Draft7Validator,
     Draft201909Validator,
     Draft202012Validator,
+    ValidationError,
     validators,
 )
 
 from fillengine.automata import nodes
-from fillengine.templates import FormWarning, compile, reading
+from fillengine.templates import FormWarning, compile, reading, validator
 
 
 @pytest.mark.parametrize(("schema", "good", "bad"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
@@ -345,6 +346,22 @@ def test_a_value_that_is_nested_too_deeply_to_be_judged_is_a_recursion_error(mon
     def panic(*_: object) -> None:
         raise PanicException("__eq__ failed!")
 
-    monkeypatch.setattr(Draft202012Validator, "validate", panic)
+    monkeypatch.setattr(validator._VALIDATORS[2020], "validate", panic)
     with pytest.raises(RecursionError, match="nested too deeply to be judged"):
         form.validate("[]")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fitting", "other"),
+    [
+        (r"^\S+$", "\x1f", " "),
+        (r"^.{0,8}$", "abc", "abc\n"),
+        (r"^\d+$", "12", "\u0661"),
+        (r"^\w$", "a", "\u00e9"),
+    ],
+)
+def test_a_pattern_is_judged_as_ecma_262_has_it(pattern: str, fitting: str, other: str) -> None:
+    form = compile({"type": "string", "pattern": pattern})
+    form.validate(json.dumps(fitting))
+    with pytest.raises(ValidationError, match="does not match"):
+        form.validate(json.dumps(other))
