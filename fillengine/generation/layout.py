@@ -14,8 +14,8 @@ import numpy.typing as npt
 class Shapes:
     """The shapes of a pass, and how far they are rounded up so that few distinct ones occur.
 
-    MLX on CUDA builds an attention plan (tens of milliseconds) for each shape that it has not seen. A CPU and
-    Metal have no such plans, and there every padded token and slot is only work.
+    Where cuDNN's attention is on (see `fillengine.generation`), MLX on CUDA builds a plan (tens of milliseconds) for
+    each shape that it has not seen. A CPU and Metal have no plans, and there every padded token and slot is only work.
     """
 
     rounds_up: bool = False
