@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -232,7 +232,8 @@ def soak(
             )
             if report is not None:
                 report(waves[-1])
-        stats = asdict(service.stats)
+        # `asdict` would count the pairs of a Counter.
+        stats = {field.name: getattr(service.stats, field.name) for field in fields(RunStats)}
     steady = [wave["resident_bytes"] for wave in waves[WARM_WAVES:]]
     half = max(1, len(steady) // 2)
     growth = (sum(steady[-half:]) / half) / (sum(steady[:half]) / half) - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ def test_waves_with_cancellations_and_failures_lose_no_row_and_count_exactly():
     assert all(sum(wave["ends"].values()) == 40 and wave["open"] == 0 for wave in found["waves"])
     ends = {end for wave in found["waves"] for end in wave["ends"]}
     assert ends == {"finished", "cancelled", "failed", "time"}
+    assert json.loads(json.dumps(found))["stats"]["proposed_by"]
 
 
 @pytest.fixture(scope="module")
