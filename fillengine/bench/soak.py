@@ -2,7 +2,8 @@
 
     python -m fillengine.bench.soak --minutes 20
 
-Each wave hands in 500 rows from several threads to a tiny model with random weights. Then no row may be lost, every
+Each wave hands in 500 rows from several threads to a tiny model with random weights; drafts are what a row will write,
+or nearly so. Then no row may be lost, every
 finished row must have the tokens that it has alone with spans off, the accounts must be exact, and memory level.
 """
 
@@ -130,6 +131,12 @@ def rows_of(engine: Engine, num_rows: int, rng: random.Random) -> list[Row]:
     return rows
 
 
+def _expectation(text: str, rng: random.Random) -> str | None:
+    """What a row may be told to expect where it will write `text`: that, something close to it, or nothing."""
+    at = rng.randrange(len(text))
+    return rng.choice((text, text[:at] + "x" + text[at + 1 :], text[:at] + text[at + 1 :], None))
+
+
 def complain(piece: str) -> None:
     raise RuntimeError(f"nobody wants to hear {piece!r}")
 
@@ -209,7 +216,11 @@ def soak(
     engine.memory_limit = 7 * engine._footprint.bytes_of(600)
     rows = rows_of(engine, num_rows, rng)
     alone = engine.run([replace(row.request, fill="off") for row in rows], batch_size=1)
-    expected = {index: outcome.token_ids for index, outcome in alone if isinstance(outcome, Result)}
+    expected = {}
+    for index, outcome in alone:
+        if isinstance(outcome, Result):
+            expected[index] = outcome.token_ids
+            rows[index].request = replace(rows[index].request, prediction=_expectation(outcome.text, rng))
     waves: list[dict[str, Any]] = []
     faults: list[str] = []
     begun = time.monotonic()
