@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -171,18 +172,20 @@ def _quantize(part: nn.Module, bits: int) -> None:
 
 
 def describe(loaded: LoadedModel) -> dict[str, Any]:
-    """For the JSON file: parameters as held, their formats, and the bits of quantized ones (None: none are)."""
+    """For the JSON file: parameters as held, their formats, and the bits of most quantized ones (None: none are)."""
     arrays = [value for _, value in tree_flatten(loaded.model.parameters())]
     formats: dict[str, int] = {}
     for array in arrays:
         formats[str(array.dtype).removeprefix("mlx.core.")] = (
             formats.get(str(array.dtype).removeprefix("mlx.core."), 0) + array.nbytes
         )
-    layers = (layer for _, layer in loaded.model.named_modules())
-    bits = [layer.bits for layer in layers if isinstance(layer, (nn.QuantizedLinear, nn.QuantizedEmbedding))]
+    bits: Counter[int] = Counter()
+    for _, layer in loaded.model.named_modules():
+        if isinstance(layer, (nn.QuantizedLinear, nn.QuantizedEmbedding)):
+            bits[layer.bits] += layer.weight.nbytes
     return {
         "name": loaded.name,
         "bytes": sum(array.nbytes for array in arrays),
         "bytes_by_format": formats,
-        "bits": max(bits, default=None),
+        "bits": max(bits, key=bits.__getitem__, default=None),
     }

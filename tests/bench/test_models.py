@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import bench_tiny
 import mlx.core as mx
+import mlx.nn as nn
 import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.models.llama import ModelArgs
 
 from fillengine.bench import models
-from fillengine.bench.models import Choice, is_quantized, load, num_logits, random_model
+from fillengine.bench.models import Choice, describe, is_quantized, load, num_logits, random_model
 from fillengine.errors import ModelError
 
 
@@ -44,6 +45,15 @@ def test_a_random_model_is_quantized_where_that_is_asked():
     dtypes = {value.dtype for _, value in tree_flatten(loaded.model.parameters())}
     assert dtypes == {mx.uint32, mx.bfloat16}
     assert mx.isfinite(loaded.model(mx.array([[1, 2, 3]]))).all()
+
+
+def test_the_bits_of_a_model_are_those_of_most_of_its_weights():
+    loaded = random_model("tiny", dtype="bfloat16", bits=4)
+    assert describe(loaded)["bits"] == 4
+    first = loaded.model.model.layers[0].mlp
+    first.up_proj = nn.QuantizedLinear(first.up_proj.weight.shape[1] * 8, first.up_proj.weight.shape[0], bits=8)
+    assert describe(loaded)["bits"] == 4
+    assert describe(random_model("tiny"))["bits"] is None
 
 
 def test_random_weights_are_the_same_each_time():
