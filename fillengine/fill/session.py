@@ -196,13 +196,19 @@ class Session:
         return self._ends[index + 1]
 
     def _can_afford(self, token_ids: tuple[int, ...]) -> bool:
+        """Whether the budget pays for the text behind each of these tokens: a span may end nearer to the end of the
+        text than its costs tell on the way."""
         remaining = self.remaining
-        if remaining is None or not token_ids:
+        if remaining is None:
             return True
-        machine, vocabulary = self._constraint.machine, self._constraint.vocabulary
-        after = machine.advance(self._state, b"".join(vocabulary.tokens[token_id] or b"" for token_id in token_ids))
-        assert after is not None
-        return machine.cost(after) + len(token_ids) <= remaining
+        machine, tokens, state = self._constraint.machine, self._constraint.vocabulary.tokens, self._state
+        for token_id in token_ids:
+            after = machine.advance(state, tokens[token_id] or b"")
+            assert after is not None
+            state, remaining = after, remaining - 1
+            if machine.cost(state) > remaining:
+                return False
+        return True
 
     def _find_place(self) -> Place:
         masks = self._constraint.masks

@@ -202,3 +202,18 @@ def test_a_text_that_is_wholly_forced_needs_no_choice() -> None:
         for token_id in forced:
             session.advance(token_id)
     assert session.text == '{"a": 1}'
+
+
+def test_a_span_that_is_forced_never_leaves_more_to_write_than_the_budget_has() -> None:
+    # The tokenizer writes x and abc; by its parts the text takes xa and bc, and behind an x there are a and bc.
+    tokenizer = read_tokenizer(WithEnd(byte_level_tokenizer([("b", "c"), ("a", "bc"), ("x", "a")])))
+    constraint = Constraint(Template(Sequence((Literal(b"xa"), Literal(b"bc")))), tokenizer)
+    for budget, expected in ((2, [b"xa", b"bc"]), (3, [b"x", b"abc"])):
+        session = constraint.session(max_tokens=budget)
+        written = []
+        while not session.is_finished:
+            assert constraint.machine.cost(session.state) <= session.remaining  # type: ignore[operator]
+            token_id = int(session.mask().token_ids(tokenizer.vocabulary.size)[0])
+            written.append(tokenizer.vocabulary.tokens[token_id])
+            session.advance(token_id)
+        assert written == expected
