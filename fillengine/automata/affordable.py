@@ -2,7 +2,7 @@
 
 As a mask is put together from leaves (`mask.Masks`), so is this one, and for each token that stays in a leaf it is
 known what is left to write: from where it ends in the leaf, and behind the leaf. No token is tried by itself, with
-one exception: what stands behind a key or an item that must be new depends on what that was.
+one exception: what a token can write behind a key or an item that must be new depends on what that was.
 """
 
 from __future__ import annotations
@@ -83,14 +83,11 @@ class AffordableMasks:
                     behind = machine.after(frame)
                     inside = limit - machine.frame_cost(frame)
                     tokens = self._leaf_costs(leaf, q, node)
+                    paid = tokens.within(inside, behind=machine.cost(behind) <= limit)
                     if is_behind_new:
-                        unsure += tokens.within(inside, behind=machine.cost(behind) <= limit).tolist()
-                    elif isinstance(leaf, FreshLeaf):
-                        # What follows a key or an item that must be new depends on what it was.
-                        unsure += tokens.ids[tokens.accepts].tolist()
-                        found.append(tokens.ids[~tokens.accepts & (tokens.costs <= inside)])
+                        unsure += paid.tolist()
                     else:
-                        found.append(tokens.within(inside, behind=machine.cost(behind) <= limit))
+                        found.append(paid)
                     end = self._leaf_masks.of(leaf, q, node).exit
                     if end is not None:
                         following.append((behind, end, is_behind_new or isinstance(leaf, FreshLeaf)))

@@ -15,6 +15,7 @@ from collections.abc import Hashable
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
+from fillengine.automata.cheap_words import CheapWords
 from fillengine.automata.leaf import INFINITE, Costs, DfaLeaf, Leaf
 from fillengine.automata.prefixes import Prefix, prefixes
 
@@ -45,7 +46,8 @@ class FreshState(NamedTuple):
     (None: there are none); rests: sorted, what the other excluded words have left; text: the bytes so far.
 
     `text` None: not known. `is_sealed`: one more word is excluded, and it is not known which, so that the text
-    may not end, and must have two ways to go on.
+    may not end, and must have two ways to go on. `planned`: the rest of a word that the leaf counts on, where what is
+    written agrees with one (see `cheap_words`).
     """
 
     q: Any
@@ -53,11 +55,12 @@ class FreshState(NamedTuple):
     rests: tuple[bytes, ...]
     text: bytes | None
     is_sealed: bool
+    planned: bytes | None = None
 
     @property
     def is_free(self) -> bool:
-        """No excluded word agrees with what is written."""
-        return self.at is None and not self.rests
+        """No word agrees with what is written, neither an excluded nor a planned one."""
+        return self.at is None and not self.rests and self.planned is None
 
     @property
     def is_excluded(self) -> bool:
@@ -65,19 +68,27 @@ class FreshState(NamedTuple):
         return (self.at is not None and self.at.whole != 0) or b"" in self.rests
 
     def taken(self) -> set[int]:
-        """The bytes that excluded words go on with."""
+        """The bytes that these words go on with."""
         found = {rest[0] for rest in self.rests if rest}
+        if self.planned:
+            found.add(self.planned[0])
         return found.union(self.at.children) if self.at is not None else found
 
 
 class FreshLeaf:
-    """`base` without `excluded`, and without the words that `begin` is told."""
+    """`base` without `excluded`, and without the words that `begin` is told.
+
+    `is_planned`: several of its words may have to be written, so that there is always one that is counted on.
+    """
 
     __slots__ = (
-        "__weakref__", "_branches", "_costs", "_forgotten", "_living", "_root", "_words", "base", "excluded", "start",
+        "__weakref__", "_branches", "_costs", "_forgotten", "_is_planned", "_living", "_root", "_words", "base",
+        "cheap_words", "excluded", "start",
     )  # fmt: skip
 
-    def __init__(self, base: Leaf, start: Hashable | None, excluded: tuple[bytes, ...], costs: Costs) -> None:
+    def __init__(
+        self, base: Leaf, start: Hashable | None, excluded: tuple[bytes, ...], costs: Costs, *, is_planned: bool = False
+    ) -> None:
         self.base = base
         self.start = start
         self.excluded = excluded
@@ -87,16 +98,19 @@ class FreshLeaf:
         self._branches: dict[bytes, int] = {}
         self._words: dict[tuple[Any, bytes], Word] = {}
         self._forgotten: set[bytes] = set()
+        self._is_planned = is_planned
+        self.cheap_words = CheapWords(base, start, frozenset(excluded), costs)
 
     def begin(self, words: frozenset[bytes], *, is_sealed: bool) -> FreshState | None:
         """The first state; None where every word of the leaf is excluded."""
         if self.start is None:
             return None
         at, rests = _without_one(self._root, tuple(sorted(words)))
-        return self._alive(FreshState(self.start, at, rests, b"", is_sealed))
+        planned = self.cheap_words.first(words) if self._is_planned and not is_sealed else None
+        return self._alive(FreshState(self.start, at, rests, b"", is_sealed, planned or None))
 
     def step(self, q: FreshState, byte: int) -> FreshState | None:
-        below, at, rests, text, is_sealed = q
+        below, at, rests, text, is_sealed, planned = q
         after = self.base.step(below, byte)
         if after is None:
             return None
@@ -106,7 +120,9 @@ class FreshLeaf:
             at, rests = _without_one(at.children.get(byte), rests)
         if text is not None:
             text += bytes((byte,))
-        state = FreshState(after, at, rests, text, is_sealed)
+        if planned is not None:
+            planned = planned[1:] or None if planned[0] == byte else None
+        state = FreshState(after, at, rests, text, is_sealed, planned)
         return self._alive(state) if at is not None or rests or is_sealed else state
 
     def left(self, q: FreshState) -> list[bytes]:
@@ -139,7 +155,9 @@ class FreshLeaf:
         return options > 1 and not q.is_sealed and options > num_taken + 1
 
     def cost(self, q: FreshState) -> int:
-        """One byte that no excluded word goes on with, and the leaf below from there."""
+        """The planned word, or one byte that no excluded word goes on with, and the leaf below from there."""
+        if q.planned is not None:
+            return min(self._costs.literal(q.planned)[0], self.cost(q._replace(planned=None)))
         alphabet, spent = self._costs.alphabet, 0
         while not (q.is_free or self.is_accepting(q)):
             taken = q.taken()
@@ -290,10 +308,12 @@ def _without_one(at: Prefix | None, rests: tuple[bytes, ...]) -> tuple[Prefix | 
 _leaves: WeakValueDictionary[Hashable, FreshLeaf] = WeakValueDictionary()
 
 
-def fresh_leaf(base: Leaf, start: Hashable | None, excluded: tuple[bytes, ...], costs: Costs) -> FreshLeaf:
+def fresh_leaf(
+    base: Leaf, start: Hashable | None, excluded: tuple[bytes, ...], costs: Costs, *, is_planned: bool
+) -> FreshLeaf:
     """The one leaf of these words over this leaf."""
-    key = (base, start, excluded, costs)
+    key = (base, start, excluded, costs, is_planned)
     leaf = _leaves.get(key)
     if leaf is None:
-        leaf = _leaves[key] = FreshLeaf(base, start, excluded, costs)
+        leaf = _leaves[key] = FreshLeaf(base, start, excluded, costs, is_planned=is_planned)
     return leaf

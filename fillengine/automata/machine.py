@@ -15,6 +15,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 from weakref import WeakValueDictionary
 
+from fillengine.automata.cheap_words import CheapWords
 from fillengine.automata.fresh import FreshLeaf, fresh_leaf
 from fillengine.automata.leaf import INFINITE, ByteCosts, Costs, EntriesLeaf, LiteralLeaf, leaf_of
 from fillengine.automata.lockstep import LockstepLeaf, lockstep_leaf
@@ -34,10 +35,11 @@ from fillengine.automata.nodes import (
     Template,
     Unordered,
     Words,
+    walk,
 )
 from fillengine.automata.prefixes import members as members_of
 from fillengine.automata.stacks import Stacks
-from fillengine.automata.state import Bytes, Configuration, Frame, Members, Spot, State, Work, frames
+from fillengine.automata.state import Bytes, Configuration, Frame, Members, Spot, State, Work
 from fillengine.errors import UnsatisfiableForm
 
 MAX_STATES = 200_000
@@ -68,7 +70,13 @@ class Machine:
         self._stacks = Stacks(self._frame, self._fresh_leaf)
         self._membership = Membership(lambda node: self._finite.of(node), self._fresh_leaf)
         self._in_tokens: NodeCosts | None = None
-        self._finite = NodeCosts(template, self._fewest_bytes, self._fewest_of_text, self._new_key)
+        self._planned = {
+            other.key
+            for node in walk(template)
+            if isinstance(node, Unordered) and (node.most_new > 1 or node.num_wants)
+            for other in node.others
+        }
+        self._finite = NodeCosts(template, self._fewest_bytes, self._fewest_of_text, self._new_key, self._cheap_words)
         if self._finite.of(template.root) >= INFINITE:
             raise UnsatisfiableForm("no text fits this form, or none of fewer than 10**12 bytes", keyword="")
         self.start: State = self._close([(template.root, None)], [])
@@ -270,28 +278,29 @@ class Machine:
         return frame.cost
 
     def growth(self, state: State, reach: int) -> int:
-        """How much dearer the rest of the text can be than `clamped` knows: it has cut counters, and new members are
-        dearer than before what was written, which it has forgotten."""
-        costs = self._token_costs()
+        """How much dearer the rest of the text can be than `clamped` knows: it has cut counters, and has forgotten
+        words that must not be written again."""
         most = 0
         for spot, q, frame in state.configurations:
-            members = sum(costs.growth(entry.node, entry.members) for entry in frames(frame))
             cut, stack = spot.leaf.clamp(q, reach), self._stacks.clamped(frame, reach)
             counted = 0 if cut == q else spot.leaf.cost(q) - spot.leaf.cost(cut)
             counted += 0 if stack is frame else max(0, self.frame_cost(frame) - self.frame_cost(stack))
-            most = max(most, members + max(0, counted))
+            most = max(most, counted)
         return most
 
     def _token_costs(self) -> NodeCosts:
         if self._in_tokens is None:
             text = lambda text: self._costs.literal(text)[0]  # noqa: E731
-            self._in_tokens = NodeCosts(self.template, self._fewest_tokens, text, self._new_key)
+            self._in_tokens = NodeCosts(self.template, self._fewest_tokens, text, self._new_key, self._cheap_words)
         return self._in_tokens
 
     def _new_key(self, other: Other, members: Members) -> int:
         leaf = self._fresh_leaf(other.key)
         start = leaf.begin(members.words, is_sealed=members.is_sealed)
         return INFINITE if start is None else leaf.cost(start)
+
+    def _cheap_words(self, other: Other) -> CheapWords:
+        return self._fresh_leaf(other.key).cheap_words
 
     def _fewest_tokens(self, node: Bytes) -> int:
         spot = self._spot(node)
@@ -337,7 +346,7 @@ class Machine:
                 base, start = below.leaf, below.start
             else:
                 base, start = leaf_of(node.base, self._costs)  # type: ignore[arg-type]
-            fresh = fresh_leaf(base, start, node.excluded, self._costs)
+            fresh = fresh_leaf(base, start, node.excluded, self._costs, is_planned=node in self._planned)
             spot = self._spots[node] = Spot(node, fresh, fresh.begin(frozenset(), is_sealed=False))
         elif spot is None:
             assert isinstance(node, Literal | Pattern | Words)
@@ -500,12 +509,13 @@ class Machine:
         elif members.is_due:
             if node.entries:
                 yield node, frame
-            cap = max(node.low, (node.high or 0) + 1, 1)
-            num_others = min(members.num_others + 1, cap)
+            number = members.num_others + 1
             for index, other in enumerate(node.others):
                 if self._membership.fits(frame, other):
-                    begun = members.begun(index, num_others)
                     count = frame.count | other.grants << len(node.entries)
+                    # What grants is the dearer the more there are.
+                    num_others = number if node.wants(count) else min(number, node.most_counted)
+                    begun = members.begun(index, num_others)
                     yield other.key, self._frame(node, count, None, frame.parent, begun)
         else:
             number = node.num_written(frame.count) + members.num_others

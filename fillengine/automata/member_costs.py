@@ -7,15 +7,13 @@ missing, and for all entries together in proportion to their number.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import accumulate
 
+from fillengine.automata.cheap_words import MAX_WORDS, CheapWords
 from fillengine.automata.leaf import INFINITE
 from fillengine.automata.nodes import Other, Unordered
 from fillengine.automata.presence import Presence
 from fillengine.automata.state import Members
-
-WORDS_SLACK = 10
-"""What a new word may be longer than the shortest one where others were written before: where two bytes at least can
-follow each other one, that is enough for a thousand of them. The word that comes next is not estimated."""
 
 
 class MemberCosts:
@@ -25,6 +23,10 @@ class MemberCosts:
     others   of each other member, its rest included
     rests    of what stands behind the key of each other member
     new_key  what the key of an other member costs behind some members
+    words    of each other member, what its keys can be
+
+    New members that must come are counted as the next ones of a list of all that there are: the n-th costs at most
+    what the n-th of the list does, whichever were written before. So what they cost depends on their number alone.
     """
 
     def __init__(
@@ -36,14 +38,18 @@ class MemberCosts:
         comma: int,
         end: int,
         new_key: Callable[[Other, Members], int],
+        words: list[CheapWords],
     ) -> None:
         self._node = node
         self._low = node.low
         self._entries = entries
-        # The more are written, the longer a new one may have to be.
-        self._other = min(others, default=INFINITE) + (2 + node.low.bit_length() if node.low else 0)
-        self._others = others
-        self._granting: dict[int, list[int]] = {0: []}
+        self._words = words
+        # What grants something may be written while that is wanted only.
+        self._plain = [which for which, other in enumerate(node.others) if not other.grants]
+        self._sums = [0, min((others[which] for which in self._plain), default=INFINITE)]
+        self._is_listed = False
+        self._beyond = INFINITE
+        self._grants: dict[tuple[int, int], list[int]] = {}
         self._rests = rests
         self._new_key = new_key
         self._comma = comma
@@ -68,15 +74,18 @@ class MemberCosts:
             missing |= beside
             if members.is_due and not missing:
                 missing = self._addable(written)
-        granting = self._granted(self._node.wants(written))
+        granting = self._granted(self._node.wants(written), members)
         num_missing = missing.bit_count() + len(granting)
-        needed = self._low - self._node.num_written(written) - members.num_others - num_missing
-        if members.is_due and not num_missing:
-            needed = max(needed, 1)  # a comma is written, so something must follow it
+        needed = max(self._low - self._node.num_written(written) - members.num_others - num_missing, 0)
+        is_one_more = members.is_due and not num_missing + needed  # a comma is written, so something must follow it
+        needed += is_one_more
         cheapest = self._cheapest(written, needed)
-        following = num_missing + max(needed, 0)
+        following = num_missing + needed
         total = self._sum(missing) + sum(cheapest.values()) + sum(granting)
-        total += self._new(max(needed, 0) - len(cheapest), members)
+        if not is_one_more:
+            total += self._new(needed - len(cheapest), members.num_others + len(granting))
+        elif not cheapest:
+            total += self._nearest(members)
         commas = following - members.is_due if following else 0
         if members.key is not None:
             total += self._rests[members.key]
@@ -87,11 +96,11 @@ class MemberCosts:
         if self._node.clauses:
             return [self.left(written | 1 << index, members.written()) for index in indexes]
         missing = self._required & ~written
-        granting = self._granted(self._node.wants(written))
+        granting = self._granted(self._node.wants(written), members)
         num_missing = missing.bit_count() + len(granting)
         needed = max(self._low - self._node.num_written(written) - members.num_others - num_missing, 0)
         cheapest = self._cheapest(written, needed)
-        others = self._new(needed - len(cheapest), members.written())
+        others = self._new(needed - len(cheapest), members.num_others + len(granting))
         total = self._sum(missing) + sum(cheapest.values()) + sum(granting) + others + self._end
         # An optional entry stands in for the dearest of those that were counted on, or for itself.
         dearest = next(reversed(cheapest.values()), 0)
@@ -116,35 +125,57 @@ class MemberCosts:
                         best = way
         return best
 
-    def growth(self, members: Members) -> int:
-        """How much dearer the next new member is than the first one."""
-        nearest = self._nearest(members)
-        return 0 if nearest >= INFINITE else nearest - min(self._others)
+    def _new(self, number: int, before: int) -> int:
+        """So many new members behind so many others."""
+        return self._first(before + number) - self._first(before) if number else 0
 
-    def _new(self, number: int, members: Members) -> int:
-        """So many new members. The first one is known, unless the key is being written that it must differ from."""
-        if not number:
-            return 0
-        nearest = self._nearest(members)
-        following = max(self._other, nearest)
-        return (following if members.key is not None else nearest) + (number - 1) * following
+    def _first(self, number: int) -> int:
+        """The first so many of all new members."""
+        sums = self._sums
+        if number >= len(sums) and not self._is_listed:
+            self._is_listed = True
+            listed = min(self._node.most_new, MAX_WORDS)
+            found = [
+                (min(INFINITE, self._words[which].bound(index) + self._rests[which]), word)
+                for which in self._plain
+                for index, word in enumerate(self._words[which].words(listed))
+            ]
+            costs = {word: cost for cost, word in sorted(found, reverse=True)}
+            sums += accumulate(sorted(costs.values())[1:listed], initial=sums.pop())
+            last = sums[-1] - sums[-2]
+            is_whole = len(costs) < listed and all(
+                self._words[which].bound(listed) >= INFINITE for which in self._plain
+            )
+            self._beyond = INFINITE if is_whole else last + self._node.most_new.bit_length()
+        if number < len(sums):
+            return sums[number]
+        return sums[-1] + (number - len(sums) + 1) * self._beyond
 
     def _nearest(self, members: Members) -> int:
         """The cheapest new member."""
-        if not members.words:
-            return min(self._others, default=INFINITE)
-        keys = [self._new_key(other, members) for other in self._node.others]
-        return min((min(INFINITE, key + rest) for key, rest in zip(keys, self._rests, strict=True)), default=INFINITE)
+        costs = [self._new_key(self._node.others[which], members) + self._rests[which] for which in self._plain]
+        return min(INFINITE, *costs) if costs else INFINITE
 
-    def _granted(self, wants: int) -> list[int]:
-        """The costs of the cheapest others that grant all of `wants`."""
-        found = self._granting.get(wants)
+    def _granted(self, wants: int, members: Members) -> list[int]:
+        """The costs of the cheapest others that grant all of `wants`, each as dear as the last one of them can be."""
+        if not wants:
+            return []
+        return self._granting(wants, max(members.num_others, self._node.most_new) + wants.bit_count())
+
+    def _granting(self, wants: int, number: int) -> list[int]:
+        """As `_granted`, where that is the number of others at the end."""
+        if not wants:
+            return []
+        found = self._grants.get((wants, number))
         if found is None:
             ways = []
-            for other, cost in zip(self._node.others, self._others, strict=True):
+            for other, words, rest in zip(self._node.others, self._words, self._rests, strict=True):
                 if other.grants & wants:
-                    ways.append([min(INFINITE, cost + WORDS_SLACK), *self._granted(wants & ~other.grants)])
-            found = self._granting[wants] = min(ways, key=sum, default=[INFINITE])
+                    cost = min(INFINITE, words.bound(number - 1) + rest)
+                    ways.append([cost, *self._granting(wants & ~other.grants, number)])
+            if len(self._grants) >= 4_096:
+                self._grants.clear()
+            found = self._grants[wants, number] = min(ways, key=sum, default=[INFINITE])
         return found
 
     def _sum(self, entries: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from fillengine.automata.cheap_words import CheapWords
 from fillengine.automata.leaf import INFINITE
 from fillengine.automata.member_costs import MemberCosts
 from fillengine.automata.nodes import Choice, Entry, Node, Other, Repeat, Rule, Sequence, Template, Unordered
@@ -15,7 +16,8 @@ class NodeCosts:
 
     Knuth, "A generalization of Dijkstra's algorithm" (1977), is the quick way; templates are small enough for
     plain iteration, which needs as many sweeps as the shortest text nests rules. `leaf` and `text` give what
-    leaves and the texts of entries cost, `new_key` the key of an other member behind some members.
+    leaves and the texts of entries cost, `new_key` the key of an other member behind some members, `cheap_words` what
+    several of its keys can be.
     """
 
     def __init__(
@@ -24,10 +26,12 @@ class NodeCosts:
         leaf: Callable[[Bytes], int],
         text: Callable[[bytes], int],
         new_key: Callable[[Other, Members], int],
+        cheap_words: Callable[[Other], CheapWords],
     ) -> None:
         self._leaf = leaf
         self._text = text
         self._new_key = new_key
+        self._cheap_words = cheap_words
         self._rules = template.rules
         self._cost: dict[Node, int] = {}
         self._rests: dict[Sequence, list[int]] = {}
@@ -68,13 +72,6 @@ class NodeCosts:
         """What a frame of this node still costs behind each of these entries."""
         return self._members(node).left_behind(count, members, indexes)
 
-    def growth(self, node: Sequence | Repeat | Unordered, members: Members | None) -> int:
-        """How much dearer the next new member of a frame of this node is than the first one."""
-        if members is None or not members.words:
-            return 0
-        assert isinstance(node, Unordered)
-        return self._members(node).growth(members)
-
     def _members(self, node: Unordered) -> MemberCosts:
         found = self._member_costs.get(node)
         if found is None:
@@ -86,7 +83,8 @@ class NodeCosts:
             keys = [self._leaf(other.key) for other in node.others]
             others = [min(INFINITE, key + rest) for key, rest in zip(keys, rests, strict=True)]
             comma, end = self.of(node.comma), self.of(node.end)
-            costs = MemberCosts(node, entries, others, rests, comma, end, self._new_key)
+            words = [self._cheap_words(other) for other in node.others]
+            costs = MemberCosts(node, entries, others, rests, comma, end, self._new_key, words)
             found = self._member_costs[node] = costs
         return found
 

@@ -143,6 +143,16 @@ class Unordered:
     num_wants: int = 0
     clauses: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def most_new(self) -> int:
+        """How many others may have to be written at once (those that grant what is wanted apart)."""
+        return max(self.low - len(self.entries), 0)
+
+    @property
+    def most_counted(self) -> int:
+        """How many others matter to the bounds."""
+        return max(self.low, (self.high or 0) + 1, 1)
+
     def num_written(self, written: int) -> int:
         """How many entries are written, of `Frame.count`, which has the wants that are granted above them."""
         return (written & ((1 << len(self.entries)) - 1)).bit_count()

@@ -28,8 +28,10 @@ class Stacks:
                 count, room = entry.count, entry.room
                 members = entry.members
                 if members is not None:
+                    assert isinstance(entry.node, Unordered)
                     # Behind a key that is being written stands one word more, which a clamped state does not know.
                     members = members._replace(
+                        num_others=min(members.num_others, entry.node.most_counted),
                         words=self._kept_words(entry.node, members.words),
                         is_sealed=members.is_sealed or members.key is not None,
                     )

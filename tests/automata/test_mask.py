@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given, reject, settings
@@ -10,6 +12,7 @@ from templates_strategy import templates
 from vocabularies import byte_vocabulary
 
 from fillengine.automata import dfa
+from fillengine.automata.leaf import INFINITE
 from fillengine.automata.leaf_mask import LeafMasks
 from fillengine.automata.lockstep import LockstepLeaf
 from fillengine.automata.machine import Machine
@@ -251,3 +254,50 @@ def test_an_object_that_the_vocabulary_cannot_close_is_not_begun() -> None:
     state = machine.advance(machine.start, b"{")
     assert state is not None
     assert masked(masks, state) == {1}
+
+
+def _distinct(words: tuple[bytes, ...], low: int, *, is_nested: bool = False, num_wants: int = 0) -> Unordered:
+    """A list of `low` of these words at least, and for each want one of nines."""
+    others = []
+    for granted in range(1 << num_wants):
+        part = words if not granted else tuple(b"9" * number for number in range(30 + 10 * granted, 40 + 10 * granted))
+        base: Node = Words(part) if not is_nested else Choice(tuple(map(Literal, part)))
+        key = Fresh(Except(base, (), {}) if is_nested else base)
+        others.append(Other(key, None, grants=granted))
+    return Unordered(
+        (), tuple(others), low, None, Literal(b"["), Literal(b", "), Literal(b"]"), Literal(b"[]"), num_wants=num_wants
+    )
+
+
+DEARER = (b"1", b"22", b"3" * 30, b"4" * 40, b"5" * 300)
+TEXTS = {"type": "array", "uniqueItems": True, "minItems": 2}
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        *(Template(_distinct(DEARER, low, is_nested=is_nested)) for low in (2, 3, 4, 5) for is_nested in (False, True)),
+        *(Template(_distinct(DEARER, low, num_wants=num_wants)) for low in (0, 3) for num_wants in (1, 2)),
+        compile({**TEXTS, "items": {"type": "string", "pattern": "^(a|b{40,})$"}}).template,
+        compile({**TEXTS, "items": {"type": "string", "minLength": 4}}).template,
+        compile({**TEXTS, "items": True, "minItems": 14}).template,
+        compile(
+            {"type": "object", "minProperties": 2, "propertyNames": {"pattern": "^(a|b{40,})$"}}, additional="schema"
+        ).template,
+    ],
+)
+def test_a_budget_pays_for_new_members_whichever_were_written(template: Template) -> None:
+    machine = Machine(template, VOCABULARY)
+    masks = Masks(machine, LEAF_MASKS)
+    for seed in range(12):
+        random = Random(seed)
+        state, budget = machine.start, machine.cost(machine.start) + random.choice((0, 1, 3, 10))
+        while not state.is_accepting:
+            allowed = masks.within(state, budget).token_ids(VOCABULARY.size).tolist()
+            assert allowed, "a dead end"
+            budget -= 1
+            followings = [machine.advance(state, VOCABULARY.tokens[token_id] or b"") for token_id in allowed]
+            costs = [INFINITE if after is None else machine.cost(after) for after in followings]
+            assert max(costs) <= budget
+            chosen = random.choice((random.randrange(len(costs)), costs.index(min(costs))))
+            state = followings[chosen]  # type: ignore[assignment]
