@@ -61,6 +61,11 @@ class LeafMask:
             self._ends = self._ends()
         return self._ends
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the tokens begin what must differ from a word that is not known."""
+        return isinstance(self.leaf, FreshLeaf) and any(q.is_sealed for q in self.ends)
+
     def worst_cost(self) -> int:
         """The most that finishing the leaf can cost after one of the tokens."""
         if self._worst is None:
@@ -214,6 +219,10 @@ class LeafMasks:
                     if not after.is_free and child.has_children:
                         work.append((after, child))
         return ends
+
+    def worst_in_words(self, leaf: FreshLeaf, q: FreshState) -> int:
+        """The most that finishing the leaf can cost after a token that agrees with an excluded word."""
+        return max(map(leaf.cost, self._ends_in_words(leaf, q, self.vocabulary.trie.root)), default=0)
 
     def _taken_away(
         self,

@@ -29,8 +29,8 @@ MAX_MASKS = 4_096
 
 
 NEW_MARGIN = 200
-"""What the next new key or item can be dearer than the one that is being written, in tokens. Within it of the budget's
-end masks are made by what each token leaves to write."""
+"""What a token that goes on into the next new key or item can leave to write beside what is known, since not all that
+it must differ from is known. Within it of the budget's end masks are made by what each token leaves to write."""
 
 
 class Mask:
@@ -121,9 +121,12 @@ class Masks:
             costs = [0]
             _, parts, frames = self._entry(state)
             for part, frame in zip(parts, frames, strict=True):
-                is_new = isinstance(part, LeafMask) and isinstance(part.leaf, FreshLeaf)
-                costs.append(part.worst_cost() + machine.frame_cost(frame) + is_new * NEW_MARGIN)
+                is_next = isinstance(part, LeafMask) and part.is_sealed
+                costs.append(part.worst_cost() + machine.frame_cost(frame) + is_next * NEW_MARGIN)
             worst = self._worst[clamped] = max(costs)
+        for spot, q, frame in state.configurations:
+            if isinstance(spot.leaf, FreshLeaf) and spot.leaf.clamp(q, self.vocabulary.reach).rests != q.rests:
+                worst = max(worst, self._leaf_masks.worst_in_words(spot.leaf, q) + self.machine.frame_cost(frame))
         return worst + self.machine.growth(state, self.vocabulary.reach) - self.machine.cost(state)
 
     def within(self, state: State, budget: int | None) -> Mask:

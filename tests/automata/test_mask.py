@@ -301,3 +301,17 @@ def test_a_budget_pays_for_new_members_whichever_were_written(template: Template
             assert max(costs) <= budget
             chosen = random.choice((random.randrange(len(costs)), costs.index(min(costs))))
             state = followings[chosen]  # type: ignore[assignment]
+
+
+def test_what_may_be_left_to_write_counts_words_that_a_shared_mask_has_forgotten() -> None:
+    schema = {
+        "type": "array",
+        "uniqueItems": True,
+        "items": {"type": "string", "pattern": "^(k{12}([0-9]{400,})?|c+)$"},
+    }
+    machine = Machine(compile(schema).template, VOCABULARY)
+    state = machine.advance(machine.start, b'["kkkkkkkkkkkk", "')
+    assert state is not None
+    bits = Masks(machine, LEAF_MASKS).within(state, 300)
+    assert not bits.allows(VOCABULARY.tokens.index(b"k"))
+    assert bits.allows(VOCABULARY.tokens.index(b"c"))
