@@ -79,7 +79,8 @@ class MemberCosts:
         needed = max(self._low - self._node.num_written(written) - members.num_others - num_missing, 0)
         is_one_more = members.is_due and not num_missing + needed  # a comma is written, so something must follow it
         needed += is_one_more
-        cheapest = self._cheapest(written, needed)
+        # Where clauses say which entries may stand together, those that may come next are among the missing ones.
+        cheapest = {} if self._node.clauses else self._cheapest(written, needed)
         following = num_missing + needed
         total = self._sum(missing) + sum(cheapest.values()) + sum(granting)
         if not is_one_more:

@@ -49,6 +49,8 @@ SCHEMAS: tuple[dict[str, Any], ...] = (
     {"type": "string", "pattern": "^[a-c]{3,20}$"},
 )
 FATES = ("finish", "cancel", "fail in a source", "fail in a listener", "out of time", "no budget")
+MAY_FINISH = ("finish", "cancel", "out of time")
+"""A text may be whole before it is cancelled, or in the round in which its time runs out."""
 WEIGHTS = (60, 15, 8, 7, 5, 5)
 
 
@@ -188,7 +190,7 @@ def faults_of(rows: list[Row], expected: dict[int, list[int]], before: RunStats,
             results.append(outcome)
             if outcome.token_ids != expected[row.number]:
                 faults.append(f"row {row.number} has other tokens than alone")
-            if row.fate not in ("finish", "cancel"):
+            if row.fate not in MAY_FINISH:
                 faults.append(f"row {row.number} finished, and should: {row.fate}")
         elif row.fate == "finish":
             faults.append(f"row {row.number} should finish: {outcome}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,3 +72,10 @@ def test_what_is_left_is_the_cheapest_way_to_the_end(
     assert found.left_behind(bits, members, indexes) == [
         plainly(costs, node, new, written | {index}, members.written()) for index in indexes
     ]
+
+
+def test_behind_a_comma_only_entries_are_counted_on_that_may_stand_beside_what_is_written() -> None:
+    node = replace(unordered([False, False], 0), clauses=((0, 0b11),))
+    found = MemberCosts(node, [1, 5], [9], [0], COMMA, END, lambda _other, _members: 9, [Words([9])])
+    assert found.left(0b00, Members(is_due=True)) == 1 + END
+    assert found.left(0b10, Members(is_due=True)) == 9 + END
