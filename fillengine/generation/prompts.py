@@ -105,8 +105,7 @@ class Prefixes:
             return
         own = self._pattern.empty_like(1)
         own.copy_row(0, cache, len(tokens), source_row=row)
-        # Begun now, so that nothing of the batch's arrays is held on to; nobody waits for it.
-        mx.async_eval(own.state)  # type: ignore[no-untyped-call]
+        mx.eval(own.state)
         self.put(tokens, own)
 
     def discard(self, tokens: Sequence[int]) -> None:
