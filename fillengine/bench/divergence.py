@@ -14,8 +14,9 @@ from fillengine.generation.sampling import Draw, noise
 
 import mlx.core as mx  # isort: skip (behind what puts an optimised BLAS in place)
 
-# Bits of the fraction, the leading one included (IEEE 754; bfloat16: 8).
-_PRECISION = {mx.float32: 24, mx.float16: 11, mx.bfloat16: 8}
+# Bits of the fraction, the leading one included (IEEE 754; bfloat16: 8), and how many spacings of such numbers passes
+# of different shapes may be apart: rounding adds up over the layers, but short numbers round the logits themselves.
+_PRECISION = {mx.float32: (24, 64), mx.float16: (11, 16), mx.bfloat16: (8, 4)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +25,10 @@ class Divergence:
 
     chosen       the token of each text there (None: it has ended)
     best         the two best candidates under the mask, computed anew by one pass over prompt and common beginning
-    gap          how far their logits are apart; above temperature 0 with the position's noise, times the temperature
-    spacing      of the numbers of the model's precision at the size of the larger logit
-    is_near_tie  the two texts chose the two best ones, and these are not `NEAR` spacings apart
+    gap          how far the logit of the worse of the chosen ones lies behind the best candidate's; above temperature 0
+                 with the position's noise, times the temperature
+    spacing      of the numbers of the model's precision at the size of the best candidates' logits
+    is_near_tie  both texts chose what is allowed, and the gap is no more than rounding makes it
     """
 
     position: int
@@ -35,10 +37,6 @@ class Divergence:
     gap: float
     spacing: float
     is_near_tie: bool
-
-
-# Rounding differs between passes of different shapes by the spacing times a small multiple that grows with depth.
-NEAR = 64
 
 
 def first_difference(left: list[int], right: list[int]) -> int | None:
@@ -63,26 +61,21 @@ def explain(contender: Ours, index: int, record: Record, left: list[int], right:
     allowed = np.flatnonzero(session.allowed())
     ids = mx.array([[*request.prompt, *left[:position]]])
     logits = engine.loaded.model(ids)[0, -1]
-    precision = _PRECISION.get(logits.dtype, 24)
+    bits, near = _PRECISION.get(logits.dtype, _PRECISION[mx.float32])
     scores = logits.astype(mx.float32)
     if settings.temperature > 0:
         draw = Draw(request.sampling, settings.seed, index, position)
         scores = scores + settings.temperature * noise([draw], scores.shape[-1])[0]
-    of_allowed = np.asarray(scores)[allowed]
-    order = np.argsort(-of_allowed, kind="stable")[:2]
-    best = [int(allowed[place]) for place in order] * 2
-    gap = float(of_allowed[order[0]] - of_allowed[order[-1]])
-    size = max(abs(float(logits[token_id].item())) for token_id in best)
-    spacing = float(2.0 ** (np.floor(np.log2(max(size, 1e-30))) + 1 - precision))
+    of_all = np.asarray(scores)
+    order = allowed[np.argsort(-of_all[allowed], kind="stable")[:2]]
+    best = (int(order[0]), int(order[-1]))
     chosen = (_at(left, position), _at(right, position))
-    return Divergence(
-        position=position,
-        chosen=chosen,
-        best=(best[0], best[1]),
-        gap=gap,
-        spacing=spacing,
-        is_near_tie=set(chosen) == set(best) and gap < NEAR * spacing,
-    )
+    permitted = [token_id for token_id in chosen if token_id is not None and token_id in allowed]
+    gap = float(of_all[best[0]] - min(of_all[token_id] for token_id in [best[0], *permitted]))
+    size = max(abs(float(logits[token_id].item())) for token_id in best)
+    spacing = float(2.0 ** (np.floor(np.log2(max(size, 1e-30))) + 1 - bits))
+    is_near_tie = len(permitted) == len(chosen) and gap < near * spacing
+    return Divergence(position, chosen, best, gap, spacing, is_near_tie)
 
 
 def as_row(contender: str, record: Record, divergence: Divergence | None, position: int) -> dict[str, Any]:

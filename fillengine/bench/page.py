@@ -295,9 +295,9 @@ def _differences(found: Sequence[dict[str, Any]]) -> str:
     widest = max((one["gap"] / one["spacing"] for one in near), default=0.0)
     rest = len(explained) - len(near)
     return (
-        f"{len(explained)} texts differ from the first contender's. In {len(near)} of them the two best candidates "
-        f"lay within rounding of each other where they part (at most {widest:.1f} spacings of the model's numbers)"
-        f"{f'; {rest} are faults' if rest else ''}."
+        f"{len(explained)} texts differ from the first contender's. In {len(near)} of them both tokens where they part "
+        f"lay within rounding of the best candidate (at most {widest:.1f} spacings of the model's numbers)"
+        f"{f'; faults: {rest}' if rest else ''}."
     )
 
 

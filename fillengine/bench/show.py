@@ -130,7 +130,7 @@ def divergences(row: dict[str, Any]) -> list[str]:
         why = "a near-tie" if found["is_near_tie"] else "no near-tie: a fault"
         lines.append(
             f"{start}: {found['chosen'][1]} instead of {found['chosen'][0]}; the two best are "
-            f"{found['best'][0]} and {found['best'][1]}, {found['gap']:.3g} apart "
+            f"{found['best'][0]} and {found['best'][1]}, the worse of the chosen ones lies {found['gap']:.3g} behind "
             f"({found['gap'] / found['spacing']:.1f} spacings): {why}"
         )
     return lines

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import bench_tiny
 import mlx.core as mx
+import numpy as np
 import pytest
 from bench_tiny import RECORDS
 from hypothesis import given
@@ -15,6 +16,7 @@ from fillengine.bench.contenders import Ours, Setting
 from fillengine.bench.divergence import explain, first_difference
 from fillengine.bench.passes import Shape, watch
 from fillengine.extraction.engine import Engine
+from fillengine.fill import Constraint
 
 TOKENS = st.lists(st.integers(0, 2), max_size=6)
 
@@ -74,7 +76,9 @@ def test_a_token_that_the_model_would_not_choose_is_called_a_fault(loaded, tempe
 
 
 def explain_gap(contender, right, place):
-    return explain(contender, 0, RECORDS[0], right, [*right[:place], -1]).gap
+    """How far the two best candidates at a place are apart."""
+    best = explain(contender, 0, RECORDS[0], right, [*right[:place], -1]).best
+    return explain(contender, 0, RECORDS[0], right, [*right[:place], best[1]]).gap
 
 
 def test_two_candidates_within_rounding_are_called_a_near_tie(loaded):
@@ -94,6 +98,29 @@ def test_two_candidates_within_rounding_are_called_a_near_tie(loaded):
     found = explain(contender, 0, RECORDS[0], right, [*right[:place], best[1]])
     assert found.is_near_tie
     assert found.gap < 64 * found.spacing
+
+
+def test_of_three_candidates_within_rounding_any_two_may_be_chosen(loaded):
+    contender, turn = _run(loaded, "off")
+    right = turn.answers[0].token_ids
+    session = Constraint(contender.request(0, RECORDS[0]).form, contender.engine.tokenizer).session(max_tokens=120)
+    place = 0
+    while len(np.flatnonzero(session.allowed())) < 3:
+        session.advance(right[place])
+        place += 1
+    first, second, third = map(int, np.flatnonzero(session.allowed())[:3])
+    model = contender.engine.loaded.model
+
+    class Tied:
+        def __call__(self, ids):
+            logits = model(ids)
+            logits[0, -1, mx.array([first, second, third])] = mx.abs(logits[0, -1]).max() * 2
+            return logits
+
+    contender.engine.loaded = replace(contender.engine.loaded, model=Tied())
+    found = explain(contender, 0, RECORDS[0], [*right[:place], first], [*right[:place], third])
+    assert found.best == (first, second)
+    assert found.is_near_tie
 
 
 def test_watching_a_model_changes_nothing_but_counts_its_passes():
