@@ -201,10 +201,11 @@ def _key(shape: StringShape) -> tuple[object, ...]:
     )
 
 
-def string_value(shape: StringShape) -> Dfa | None:
+def string_value(shape: StringShape, pointer: str = "") -> Dfa | None:
     """The automaton over the value, lengths apart; None: any text. May be empty. Raises UnsupportedForm.
 
-    Any text, too, where a text form says what the string is.
+    Any text, too, where a text form says what the string is. `pointer` is where values are excluded that patterns and
+    formats say nothing of.
     """
     if shape.text_form is not None:
         return None
@@ -220,8 +221,8 @@ def string_value(shape: StringShape) -> Dfa | None:
         except AutomatonTooLarge as error:
             raise UnsupportedForm(
                 error.problem,
-                keyword="pattern" if shape.patterns else "format",
-                pointer=placed[0][1] if placed else "",
+                keyword="pattern" if shape.patterns else "format" if placed else "not",
+                pointer=placed[0][1] if placed else pointer,
                 remedy=error.remedy,
             ) from error
     return _values[key]
@@ -243,9 +244,12 @@ def _string_value(shape: StringShape) -> Dfa | None:
     return value
 
 
-def string_pattern(shape: StringShape) -> Dfa | None:
-    """The automaton of the JSON string, for a `Pattern` with the shape's lengths; None: no string fits."""
-    value = string_value(shape)
+def string_pattern(shape: StringShape, pointer: str = "") -> Dfa | None:
+    """The automaton of the JSON string, for a `Pattern` with the shape's lengths; None: no string fits.
+
+    `pointer`: see `string_value`, which raises UnsupportedForm.
+    """
+    value = string_value(shape, pointer)
     if value is None:
         return automata.free_string()
     if value.is_empty:

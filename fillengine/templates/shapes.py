@@ -303,7 +303,7 @@ def _merge_strings(flat: Flat, excluded: list[Any]) -> tuple[StringShape | None,
         return None, Problem(f"minLength {low} is above maxLength {high}", "minLength", pointer)
     names = tuple(sorted({value for value in excluded if isinstance(value, str)}))
     shape = StringShape(low, high, tuple(patterns), tuple(formats), tuple(against), tuple(other_formats), names)
-    if string_pattern(shape) is None:
+    if string_pattern(shape, pointer) is None:
         keyword = "pattern" if patterns else "format" if formats else "not"
         return None, Problem("no string fits the pattern, the format and the length together", keyword, pointer)
     return shape, None

@@ -94,6 +94,11 @@ BOMBS = {
         f"UnsupportedForm: at /pattern: pattern '{'a' * 300}'... (10000000 characters): a constraint needs 10000000 "
         f"automaton states or more, the limit is 6000; {TOO_MANY_STATES}",
     ),
+    "a long string that is excluded": (
+        '{"type": "object", "properties": {"a": {"not": {"const": "x" * 50_000}}}}',
+        "UnsupportedForm: at /properties/a/not: a constraint needs 50001 automaton states or more, the limit is 50000; "
+        f"{TOO_MANY_STATES}",
+    ),
     "an enum of 10 MB": (
         '{"enum": [f"member {n:09} " + "x" * 80 for n in range(100_000)]}',
         "writable",
