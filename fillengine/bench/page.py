@@ -10,6 +10,7 @@ from typing import Any
 
 from fillengine.bench.part import WHOLE
 from fillengine.errors import DocumentError
+from fillengine.extraction.settings import DEFAULT_GROUNDING
 
 # What the options are where nothing is said (`bench.app`).
 _DEFAULTS: dict[str, dict[str, Any]] = {
@@ -115,7 +116,9 @@ def page(folder: Path, *, notice: str) -> str:
     A result's plots, where there are any, are beside it: see `plots`.
     """
     parts = [notice, "", (folder / "about.md").read_text(encoding="utf-8").rstrip()]
-    for name, content in read_results(folder).items():
+    order = list(_SECTIONS)
+    results = read_results(folder)
+    for name, content in sorted(results.items(), key=lambda one: order.index(one[1]["measurement"]["command"])):
         parts += ["", *section(name, content, has_plot=(folder / f"{name}.light.svg").exists())]
     parts += ["", (folder / "notes.md").read_text(encoding="utf-8").rstrip()]
     return "\n".join(parts) + "\n"
@@ -154,6 +157,10 @@ def title(content: dict[str, Any]) -> str:
         parts.append(content["model"]["name"])
         if (numbers := _numbers(content["model"])) not in parts[-1]:
             parts.append(numbers)
+    if measurement["command"] == "generate":
+        parts.append("batch " + ", ".join(map(str, measurement["batch_sizes"])))
+        parts += [grounding for grounding in measurement["groundings"] if grounding != DEFAULT_GROUNDING]
+        parts += [f"temperature {temperature:g}" for temperature in measurement["temperatures"] if temperature]
     if measurement.get("is_mispaired"):
         parts.append("documents of another kind")
     if measurement.get("writes_truth"):
@@ -355,9 +362,10 @@ def _memory(content: dict[str, Any]) -> list[str]:
 
 
 _SECTIONS: dict[str, Callable[[dict[str, Any]], list[str]]] = {
-    "generate": _generate,
     "extract": _extract,
-    "memory": _memory,
+    "generate": _generate,
     "masks": _masks,
     "compile": _compile,
+    "memory": _memory,
 }
+"""By command, in the order of the page."""

@@ -32,11 +32,11 @@ def test_the_page_has_a_section_for_each_result_between_about_and_notes(folder):
     text = page(folder, notice="<!-- generated -->")
     assert re.findall(r"^#{1,2} .*$", text, re.M) == [
         "# Benchmarks",
-        "## Writing: smollm2, 4 bit, float32, true answers, CPU",
+        "## Extraction, end to end: smollm2, 4 bit, GPU",
+        "## Writing: smollm2, 4 bit, float32, batch 2, true answers, CPU",
         "## Masks over JSONSchemaBench: CPU",
         "## Time to the first mask: CPU",
         "## Memory: smollm2, 4 bit, float32, GPU",
-        "## Extraction, end to end: smollm2, 4 bit, GPU",
         "## Notes",
     ]
     assert "2 x86_64 cores, mkl; Linux, Python 3.11.2" in text
