@@ -3,8 +3,8 @@
     python -m fillengine.bench.soak --minutes 20
 
 Each wave hands in 500 rows from several threads to a tiny model with random weights; drafts are what a row will write,
-or nearly so. Then no row may be lost, every
-finished row must have the tokens that it has alone with spans off, the accounts must be exact, and memory level.
+or nearly so. Then no row may be lost, every finished row must have the tokens that it has alone with spans off, the
+accounts must be exact, and memory level.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ SCHEMAS: tuple[dict[str, Any], ...] = (
     {"type": "string", "pattern": "^[a-c]{3,20}$"},
 )
 FATES = ("finish", "cancel", "fail in a source", "fail in a listener", "out of time", "no budget")
-MAY_FINISH = ("finish", "cancel", "out of time")
-"""A text may be whole before it is cancelled, or in the round in which its time runs out."""
 WEIGHTS = (60, 15, 8, 7, 5, 5)
+# A text may be whole before it is cancelled, or in the round in which its time runs out.
+MAY_FINISH = ("finish", "cancel", "out of time")
 
 
 class Broken:
