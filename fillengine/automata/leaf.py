@@ -144,25 +144,20 @@ class LiteralLeaf:
 class DfaLeaf:
     """State: the state of the DFA."""
 
-    __slots__ = ("__dict__", "__weakref__", "_accept", "_cost", "_next_bytes", "_rows", "dfa", "start")
+    __slots__ = ("__dict__", "__weakref__", "_accept", "_cost", "_next_bytes", "after", "dfa", "start")
 
     def __init__(self, dfa: Dfa, costs: Costs) -> None:
         self.dfa = dfa
         self.start: int | None = dfa.start or None
         # Tuples of numbers, which the garbage collector leaves alone.
         self._accept: tuple[bool, ...] = tuple(dfa.accept.tolist())
-        self._rows: list[tuple[int, ...] | None] = [None] * len(self._accept)
+        # [state, byte] -> the state after it, 0 where none follows. One number of an array is found soonest so.
+        self.after = memoryview(np.ascontiguousarray(dfa.next))
         self._next_bytes: dict[int, bytes] = {}
         self._cost = fewest_bytes(dfa, costs.alphabet)
 
-    def row(self, q: int) -> tuple[int, ...]:
-        row = self._rows[q]
-        if row is None:
-            row = self._rows[q] = tuple(self.dfa.next[q].tolist())
-        return row
-
     def step(self, q: int, byte: int) -> int | None:
-        return self.row(q)[byte] or None
+        return self.after[q, byte] or None
 
     def is_accepting(self, q: int) -> bool:
         return self._accept[q]
@@ -223,7 +218,7 @@ class CountedLeaf:
 
     def step(self, q: tuple[int, int, int | None], byte: int) -> tuple[int, int, int | None] | None:
         state, low, high = q
-        after = self.plain.row(state)[byte]
+        after = self.plain.after[state, byte]
         if not after:
             return None
         if self.boundary[state] and not self.plain.is_accepting(after):

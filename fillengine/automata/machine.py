@@ -120,9 +120,20 @@ class Machine:
         if data in state._next:
             return state._next[data]
         current: State | None = state
-        configurations: Iterable[Configuration] = state.configurations
-        kept: list[Configuration] = []
+        # What has been stepped through is known.
+        num_known = 0
         for byte in data:
+            assert current is not None
+            if byte not in current._next:
+                break
+            current = current._next[byte]
+            if current is None:
+                return None
+            num_known += 1
+        assert current is not None
+        configurations: Iterable[Configuration] = current.configurations
+        kept: list[Configuration] = []
+        for byte in data[num_known:]:
             work, kept = self._moved(configurations, byte)
             if work:
                 current = self._close(work, kept)

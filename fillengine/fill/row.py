@@ -157,9 +157,8 @@ class Row:
             drafts = self._drafter.draft(session, num_known)
             ahead = session.fork() if drafts else session
             for drafted in drafts:
-                if not ahead.allows(drafted.token_id):
+                if not ahead.try_advance(drafted.token_id):
                     break
-                ahead.advance(drafted.token_id)
                 feed.append(drafted.token_id)
                 draft.append(drafted)
                 if ahead.is_finished:

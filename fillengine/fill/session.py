@@ -133,7 +133,7 @@ class Session:
     def forced(self) -> list[int]:
         """The token ids that must come now, in order (may be empty)."""
         forced = self._canonical()
-        if not forced and not self.is_finished and self._may_be_single():
+        if not forced and not self.is_finished and not self._allows_two():
             single = self.mask().single
             if single is not None and single not in self._constraint.vocabulary.eos_ids:
                 return [single]
@@ -145,18 +145,23 @@ class Session:
 
     def advance(self, token_id: int) -> None:
         """Write one token. Raises TokenRejected where it is not allowed; the session is unchanged then."""
-        vocabulary = self._constraint.vocabulary
+        if self.try_advance(token_id):
+            return
         if self.is_finished:
             raise TokenRejected(token_id, f"token {token_id} comes after the end of the text")
-        state = self._after(token_id)
+        vocabulary = self._constraint.vocabulary
         text = vocabulary.tokens[token_id] if 0 <= token_id < vocabulary.size else None
+        raise TokenRejected(token_id, f"token {token_id} ({text!r}) is not allowed after {bytes(self._data[-40:])!r}")
+
+    def try_advance(self, token_id: int) -> bool:
+        """Write one token if it is allowed; whether it was."""
+        state = self._after(token_id)
         if state is None:
-            raise TokenRejected(
-                token_id, f"token {token_id} ({text!r}) is not allowed after {bytes(self._data[-40:])!r}"
-            )
+            return False
+        text = self._constraint.vocabulary.tokens[token_id]
         if text is None:
             self._ended = True
-            return
+            return True
         forced = self._canonical()
         self._state = state
         self._token_ids.append(token_id)
@@ -165,6 +170,7 @@ class Session:
         self._place = None
         self._forced = forced[1:] or None
         self._enter_holes()
+        return True
 
     def fork(self) -> Session:
         """A session at the same place; what happens to one does not touch the other."""
@@ -221,14 +227,26 @@ class Session:
             budget = cost if budget is None else min(budget, cost)
         return Place(masks, self._state, budget, None)
 
-    def _may_be_single(self) -> bool:
-        """Whether it is worth a mask to see if it allows one token alone, where none is canonical."""
-        machine, budget = self._constraint.machine, self.place().budget
-        # With every byte in the vocabulary, two tokens may come wherever two bytes may.
-        if len(self._constraint.vocabulary.alphabet) < 256:
-            return True
-        is_short = budget is not None and budget - 1 <= machine.cost(self._state)
-        return is_short or bool(machine.forced(self._state)[0])
+    def _allows_two(self) -> bool:
+        """Whether two tokens are easily found that may come next: then it takes no mask to know that not one must."""
+        machine, root = self._constraint.machine, self._constraint.vocabulary.trie.root
+        num_allowed = 0
+        for byte in self._state.next_bytes():
+            node = root.child(byte)
+            if node is not None:
+                num_allowed += sum(map(self.allows, node.ids))
+                if num_allowed > 1:
+                    return True
+        forced, _end = machine.forced(self._state)
+        node = root.child(forced[0]) if forced else None
+        for byte in forced[1:]:
+            node = None if node is None else node.child(byte)
+            if node is None:
+                return False
+            num_allowed += sum(map(self.allows, node.ids))
+            if num_allowed > 1:
+                return True
+        return False
 
     def _after(self, token_id: int) -> State | None:
         """The state behind a token (behind an end of sequence: the same one); None where it is not allowed."""

@@ -134,10 +134,16 @@ class Cursor:
         return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in path)
 
     def _follow(self) -> None:
-        here = len(self.data)
         before = self._open
+        configurations = self.state.configurations
+        if len(configurations) == len(before) == 1:
+            # As after most bytes.
+            spot, _q, frame = configurations[0]
+            if (spot, frame) in before:
+                return
+        here = len(self.data)
         now: dict[tuple[Spot, Frame | None], tuple[int, str]] = {}
-        for spot, _q, frame in self.state.configurations:
+        for spot, _q, frame in configurations:
             if not isinstance(spot.node, Literal):
                 key = (spot, frame)
                 now[key] = before.get(key) or (here, self._label(spot.node.label))
