@@ -152,7 +152,7 @@ class DfaLeaf:
         # Tuples of numbers, which the garbage collector leaves alone.
         self._accept: tuple[bool, ...] = tuple(dfa.accept.tolist())
         # [state, byte] -> the state after it, 0 where none follows. One number of an array is found soonest so.
-        self.after = memoryview(np.ascontiguousarray(dfa.next))
+        self.after = np.ascontiguousarray(dfa.next).data
         self._next_bytes: dict[int, bytes] = {}
         self._cost = fewest_bytes(dfa, costs.alphabet)
 

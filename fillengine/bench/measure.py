@@ -18,7 +18,7 @@ from fillengine.bench.machine import machine
 from fillengine.bench.memory import measure_memory
 from fillengine.bench.models import Choice, describe, load, num_logits
 from fillengine.bench.part import WHOLE, Part
-from fillengine.bench.passes import watch
+from fillengine.bench.passes import watch, watch_traced
 from fillengine.bench.peers import InBatches, TokenByToken
 from fillengine.bench.records import Record, mispaired, read_records
 from fillengine.bench.script import Script, ScriptedEngine, script_of, writable
@@ -217,7 +217,9 @@ class _Bench:
         return found
 
     def _new_engine(self) -> Engine:
-        return Engine(self._loaded) if self._script is None else ScriptedEngine(self._loaded, self._script)
+        engine = Engine(self._loaded) if self._script is None else ScriptedEngine(self._loaded, self._script)
+        watch_traced(engine.trunk, self.passes)
+        return engine
 
 
 @contextlib.contextmanager

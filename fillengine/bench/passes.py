@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fillengine.generation.blas import use_threads
+from fillengine.generation.traced import TracedTrunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class PassLog:
         self.seen, self.num_passes, self.new = seen, 0, []
 
     def note(self, shape: Shape) -> None:
+        """A pass has been made."""
         self.num_passes += 1
         if shape.tokens > 1 and shape not in self.seen:
             self.seen.add(shape)
@@ -61,6 +63,19 @@ def watch(model: Any) -> PassLog:
 
     trunk.__class__ = type(kind.__name__, (kind,), {"__call__": noted})
     return log
+
+
+def watch_traced(trunk: TracedTrunk, log: PassLog) -> None:
+    """Let `log`, which watches the model of this trunk, note the passes too in which its kept graphs stand for it."""
+
+    def noted(self: Any, ids: Any, cache: Any = None) -> Any:
+        num_passes = log.num_passes
+        hidden = TracedTrunk.__call__(self, ids, cache=cache)
+        if log.num_passes == num_passes:
+            log.note(Shape(ids.shape[0], ids.shape[1], _width(cache, ids.shape[1])))
+        return hidden
+
+    trunk.__class__ = type(TracedTrunk.__name__, (TracedTrunk,), {"__call__": noted})
 
 
 def _width(cache: Any, num_tokens: int) -> int:

@@ -84,6 +84,11 @@ class AttentionCache(Attention):
         slots = layout.positions if ring is None else layout.positions % ring
         return mx.put_along_axis(held, slots, new, axis=2)
 
+    def reserved(self) -> list[mx.array]:
+        """Keys and values with room for the pass. Some must have been written before."""
+        num_slots = round_up(self.layout.num_slots(self.ring))
+        return [with_slots(held, num_slots) for held in self.state]
+
     # What a batch does with its rows.
 
     @property

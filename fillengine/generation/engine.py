@@ -32,6 +32,7 @@ from fillengine.generation.stream import Stream
 from fillengine.generation.trunk import split
 
 if TYPE_CHECKING:
+    from fillengine.generation.traced import TracedTrunk
     from fillengine.templates import Form
 
 # The budget where none is given, as far as the context allows it.
@@ -100,6 +101,11 @@ class Engine:
         _ = self.tokenizer.vocabulary.trie
         gc.collect()
         gc.freeze()
+
+    @property
+    def trunk(self) -> TracedTrunk:
+        """The model without its vocabulary projection, as all passes call it."""
+        return self._model.trunk
 
     def generate(self, prompt: str | Messages, form: Any, **options: Any) -> Result:
         """Write one text in the given form.

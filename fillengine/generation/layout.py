@@ -110,6 +110,14 @@ class Layout:
         self._offsets = self._positions = self._packed = None
         self._masks.clear()
 
+    @classmethod
+    def placed(cls, shapes: Shapes, offsets: mx.array, num_tokens: int, width: int) -> Layout:
+        """One that is set up for a pass, of which nothing is known but these shapes. offsets: int32[rows]."""
+        layout = cls(offsets.shape[0], shapes)
+        layout.num_tokens, layout.width, layout._longest = num_tokens, width, width
+        layout.start, layout._offsets = None, offsets
+        return layout
+
     def end(self) -> None:
         """End the pass: each row keeps its own tokens of what was written."""
         self.lengths += self.counts

@@ -9,6 +9,7 @@ from typing import Any
 import mlx.core as mx
 
 from fillengine.errors import ModelError
+from fillengine.generation.traced import TracedTrunk
 
 PROBE_IDS = (1, 2, 3)
 # Largest difference between the two ways, as a share of the largest logit. They run the same operations,
@@ -24,7 +25,7 @@ class SplitModel:
     head:  [positions, n] -> logits [positions, num_logits]
     """
 
-    trunk: Callable[..., mx.array]
+    trunk: TracedTrunk
     head: Callable[[mx.array], mx.array]
     num_logits: int
     # False: the trunk is the whole model, and the head does nothing.
@@ -57,9 +58,9 @@ def split(model: Any) -> SplitModel:
             except Exception:  # whatever goes wrong here says only: this is not the split
                 continue
             if is_same:
-                found_model = SplitModel(trunk, head, expected.shape[-1], is_split=True)
+                found_model = SplitModel(TracedTrunk(trunk), head, expected.shape[-1], is_split=True)
                 return _with_weight(found_model, probe)
-    return SplitModel(model, lambda logits: logits, expected.shape[-1], is_split=False)
+    return SplitModel(TracedTrunk(model), lambda logits: logits, expected.shape[-1], is_split=False)
 
 
 def _with_weight(model: SplitModel, probe: mx.array) -> SplitModel:

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from fillengine.bench.contenders import Ours, Setting
 from fillengine.bench.divergence import explain, first_difference
-from fillengine.bench.passes import Shape, watch
+from fillengine.bench.passes import Shape, watch, watch_traced
 from fillengine.extraction.engine import Engine
 from fillengine.fill import Constraint
+from fillengine.generation.layout import Shapes
 
 TOKENS = st.lists(st.integers(0, 2), max_size=6)
 
@@ -144,3 +145,18 @@ def test_our_passes_are_counted_with_the_slots_that_attention_sees():
     turn = contender.run(list(enumerate(RECORDS[:2])))
     assert log.num_passes >= max(answer.forwards for answer in turn.answers)
     assert all(shape.width >= shape.tokens for shape in log.seen)
+
+
+def test_passes_by_a_kept_graph_are_counted_like_all_others():
+    loaded = bench_tiny.tiny_loaded()
+    log = watch(loaded.model)
+    engine = Engine(loaded, shapes=Shapes(rounds_up=True, width_step=256))
+    watch_traced(engine.trunk, log)
+    contender = Ours(engine, "auto", "verbatim", Setting(2, max_tokens=120))
+    for _ in range(2):
+        # The first time the engine also makes passes to measure what they cost and take.
+        log.begin(set())
+        requests = [contender.request(index, record) for index, record in enumerate(RECORDS[:2])]
+        run = contender.engine.run(requests, batch_size=2)
+        assert len(list(run)) == 2
+    assert log.num_passes == run.stats.passes + run.stats.read_passes

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fillengine.errors import ModelError
 from fillengine.generation.layout import Shapes
 from fillengine.generation.sampling import Sampling
+from fillengine.generation.traced import TracedTrunk
 from fillengine.generation.trunk import SplitModel
 
 MODEL = tiny.tiny_llama()
@@ -190,6 +191,6 @@ def test_a_row_whose_logits_are_not_numbers_fails_alone_and_leaves_nothing_behin
 def test_a_model_that_cannot_be_split_gives_the_same_tokens():
     bench = tiny.Bench(MODEL)
     assert bench.model.is_split
-    bench.model = SplitModel(MODEL, lambda logits: logits, tiny.NUM_LOGITS, is_split=False)
+    bench.model = SplitModel(TracedTrunk(MODEL), lambda logits: logits, tiny.NUM_LOGITS, is_split=False)
     expected, _ = tiny.plain_decode(MODEL, PROMPT, 12)
     assert run_alone(bench, drafting_row(12, expected, 5)).planner.tokens == expected

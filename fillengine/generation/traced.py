@@ -1,0 +1,85 @@
+"""A trunk whose graph is built once for each shape, by `mx.compile`, instead of once for each pass.
+
+On a GPU a pass of a small model takes a few milliseconds, and Python needs nearly as long to build its graph: some
+20 operations for each of 30 layers. Where all layers keep plain keys and values, a pass is a function of its
+tokens, where each row's begin, and these keys and values, so that the graph can be kept.
+
+    (ids [rows, tokens], offsets [rows], keys and values of each layer) -> (hidden [rows, tokens, n], the same, written)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import mlx.core as mx
+
+from fillengine.generation.attention import AttentionCache
+from fillengine.generation.layout import Layout, Shapes
+
+# Longer passes are those of prompts: each shape of them comes seldom.
+MAX_TRACED = 64
+# Widths whose graphs are kept.
+MAX_WIDTHS = 64
+
+Trunk = Callable[..., mx.array]
+
+
+class TracedTrunk:
+    """Takes and gives what `trunk` does, in the same numbers but for the rounding of what `mx.compile` fuses."""
+
+    def __init__(self, trunk: Trunk) -> None:
+        self._trunk = trunk
+        self._passes: dict[tuple[int, int, Shapes], Callable[..., tuple[mx.array, list[mx.array]]]] = {}
+        self._is_traceable = True
+
+    def __call__(self, ids: mx.array, cache: Sequence[Any] | None = None) -> mx.array:
+        layers = [] if cache is None else [layer for layer in cache if type(layer) is AttentionCache]
+        if cache is None or len(layers) < len(cache) or not self._suits(layers):
+            return self._trunk(ids, cache=cache)
+        layout = layers[0].layout
+        held = [array for layer in layers for array in layer.reserved()]
+        key = (layout.num_tokens, layout.width, layout.shapes)
+        run = self._passes.get(key)
+        if run is None:
+            if len(self._passes) >= MAX_WIDTHS:
+                self._passes.clear()
+            run = self._passes[key] = mx.compile(partial(self._run, *key))
+        # Whoever else holds an array keeps it from being written in place.
+        for layer in layers:
+            layer.keys = layer.values = None
+        written = held
+        try:
+            hidden, written = run(ids, layout.offsets, held)
+        except Exception:  # whatever it is, it says only that this trunk is no such function
+            self._is_traceable = False
+        finally:
+            for number, layer in enumerate(layers):
+                layer.keys, layer.values = written[2 * number : 2 * number + 2]
+        return hidden if self._is_traceable else self._trunk(ids, cache=cache)
+
+    def _suits(self, layers: Sequence[AttentionCache]) -> bool:
+        if not self._is_traceable or not layers:
+            return False
+        layout = layers[0].layout
+        # One query that sees all slots is cheaper as it is: attention has a kernel for it that takes no mask.
+        is_masked = layout.start is None or layout.num_tokens > 1
+        return (
+            is_masked
+            and layout.shapes.rounds_up
+            and layout.num_tokens <= MAX_TRACED
+            and all(layer.keys is not None and layer.ring is None for layer in layers)
+        )
+
+    def _run(
+        self, num_tokens: int, width: int, shapes: Shapes, ids: mx.array, offsets: mx.array, held: list[mx.array]
+    ) -> tuple[mx.array, list[mx.array]]:
+        layout = Layout.placed(shapes, offsets, num_tokens, width)
+        layers = []
+        for keys, values in zip(held[::2], held[1::2], strict=True):
+            layer = AttentionCache(layout)
+            layer.keys, layer.values = keys, values
+            layers.append(layer)
+        hidden = self._trunk(ids, cache=layers)
+        return hidden, [array for layer in layers for array in layer.state]

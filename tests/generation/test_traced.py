@@ -1,0 +1,134 @@
+"""A traced trunk is the trunk: the same numbers, from a graph that is built once for each shape."""
+
+from __future__ import annotations
+
+import tiny  # isort: skip (an optimised BLAS, before mlx is imported)
+
+import mlx.core as mx
+import numpy as np
+import pytest
+
+from fillengine.generation.cache import RaggedCache
+from fillengine.generation.layout import Shapes
+from fillengine.generation.traced import MAX_TRACED, TracedTrunk
+
+ROUNDED = Shapes(rounds_up=True, width_step=16)
+
+
+class Counted:
+    """A trunk that counts how often Python ran it."""
+
+    def __init__(self, trunk):
+        self.trunk = trunk
+        self.num_runs = 0
+
+    def __call__(self, ids, cache=None):
+        self.num_runs += 1
+        return self.trunk(ids, cache=cache)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return tiny.tiny_llama()
+
+
+def cache_of(model, num_rows, shapes=ROUNDED):
+    return RaggedCache.for_model(model, num_rows, shapes)
+
+
+def rounds(trunk, cache, seed, num_rounds=12):
+    """What the trunk says in rounds of ragged feeds, of which some tokens are taken back."""
+    noise = np.random.default_rng(seed)
+    found = []
+    for _ in range(num_rounds):
+        feeds = {
+            row: noise.integers(0, tiny.VOCABULARY, noise.integers(1, 6)).tolist()
+            for row in range(cache.num_rows)
+            if noise.random() < 0.8
+        } or {0: [1]}
+        wanted = [(row, index) for row, tokens in feeds.items() for index in range(len(tokens))]
+        found.append(np.array(cache.feed(trunk, feeds, wanted)))
+        cache.settle({row: int(noise.integers(1, len(tokens) + 1)) for row, tokens in feeds.items()})
+    return found
+
+
+@pytest.mark.parametrize("num_rows", [1, 2, 5])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_it_says_what_the_trunk_says_in_ragged_rounds_with_rollbacks(model, num_rows, seed):
+    expected = rounds(model.model, cache_of(model, num_rows), seed)
+    found = rounds(TracedTrunk(model.model), cache_of(model, num_rows), seed)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
+
+
+def test_a_shape_that_comes_again_builds_no_graph(model):
+    counted = Counted(model.model)
+    trunk, cache = TracedTrunk(counted), cache_of(model, 2)
+    for _ in range(5):
+        cache.feed(trunk, {0: [1, 2], 1: [3]})
+        cache.settle({0: 1})
+    # The first pass finds no keys to write behind; the second one is traced.
+    assert counted.num_runs == 2
+
+
+@pytest.mark.parametrize("length", [1, MAX_TRACED + 1])
+def test_passes_of_one_token_and_those_of_prompts_are_left_alone(model, length):
+    counted = Counted(model.model)
+    trunk, cache = TracedTrunk(counted), cache_of(model, 1)
+    for _ in range(3):
+        cache.feed(trunk, {0: [1] * length})
+        cache.settle({})
+    assert counted.num_runs == 3
+
+
+def test_where_shapes_are_not_rounded_nothing_is_traced(model):
+    counted = Counted(model.model)
+    trunk, cache = TracedTrunk(counted), cache_of(model, 1, Shapes())
+    for _ in range(3):
+        cache.feed(trunk, {0: [1, 2]})
+        cache.settle({})
+    assert counted.num_runs == 3
+
+
+def test_a_trunk_that_looks_at_its_numbers_is_run_as_it_is(model):
+    def curious(ids, cache=None):
+        hidden = model.model(ids, cache=cache)
+        hidden.sum().item()
+        return hidden
+
+    expected = rounds(model.model, cache_of(model, 2), 3)
+    found = rounds(TracedTrunk(curious), cache_of(model, 2), 3)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
+
+
+def test_an_interruption_while_tracing_leaves_the_cache_as_it_was(model):
+    def interrupted(ids, cache=None):
+        if isinstance(cache[0].layout.start, type(None)):
+            raise KeyboardInterrupt
+        return model.model(ids, cache=cache)
+
+    cache = cache_of(model, 1)
+    trunk = TracedTrunk(interrupted)
+    cache.feed(trunk, {0: [1, 2, 3]})
+    cache.settle({})
+    held = [np.array(array) for array in cache.state]
+    with pytest.raises(KeyboardInterrupt):
+        cache.feed(trunk, {0: [4, 5]})
+    for ours, theirs in zip(cache.state, held, strict=True):
+        np.testing.assert_array_equal(np.array(ours), theirs)
+
+
+def test_keys_and_values_are_written_in_place(model):
+    cache = cache_of(model, 8)
+    cache.layout.lengths[:] = np.arange(4_000, 4_008)
+    trunk = TracedTrunk(model.model)
+    for _ in range(3):
+        hidden = cache.feed(trunk, {row: [1, 2] for row in range(8)}, [(0, 0)])
+        mx.eval(hidden, cache.state)
+        cache.settle({})
+    before = mx.get_active_memory()
+    mx.reset_peak_memory()
+    hidden = cache.feed(trunk, {row: [1, 2] for row in range(8)}, [(0, 0)])
+    mx.eval(hidden, cache.state)
+    assert mx.get_peak_memory() - before < cache.layers[0].nbytes / 2
