@@ -18,9 +18,21 @@ A message says what was wrong, where (JSON pointer, line and column, file) and w
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class FillError(Exception):
-    """Base of all errors that fillengine raises on purpose."""
+    """Base of all errors that fillengine raises on purpose. They can be pickled, as other processes raise them too."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+def _rebuilt(kind: type[FillError], args: tuple[Any, ...], fields: dict[str, Any]) -> FillError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
 
 
 class FormError(FillError):

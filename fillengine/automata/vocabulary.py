@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,10 @@ class Vocabulary:
         self._texts = tuple(text for text in self.tokens if text and not is_control(text))
         if not self._texts:
             raise VocabularyError("no token of the vocabulary has any text; is this the right tokenizer?")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What was found out about it since is not sent along.
+        return partial(Vocabulary, eos_ids=self.eos_ids), (self.tokens,)
 
     @cached_property
     def trie(self) -> Trie:

@@ -94,7 +94,7 @@ def fill(row: Row, answer: Sequence[int], eos_id: int, account: Account, curve: 
         start = time.process_time()
         pending = row.commit(planned, choices).pending
         account.host_seconds += time.process_time() - start
-    account.tokens += row.num_emitted
+    account.tokens += row.session.num_tokens
     account.forwards += row.stats.forwards
     account.asserted += row.stats.asserted
     account.proposed += sum(row.stats.proposed.values())

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
 
 from fillengine.automata.mask import Mask
 from fillengine.errors import FillError
 from fillengine.fill.draft import FORCED, Drafted, Drafter
 from fillengine.fill.economics import CPU_CURVE, CostCurve, Ledger
-from fillengine.fill.place import Place
 from fillengine.fill.session import Session
 from fillengine.fill.sources import Source, UnstableRest
 
@@ -43,6 +42,17 @@ class RowStats:
     accepted: Counter[str] = field(default_factory=Counter)
 
 
+class Place(Protocol):
+    """What is allowed at one place: `place.Place`, or what another process knows of one."""
+
+    @property
+    def single(self) -> int | None:
+        """The token that the form determines there, where that is known without a mask."""
+
+    @property
+    def mask(self) -> Mask: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Round:
     """One forward pass of a row.
@@ -58,7 +68,7 @@ class Round:
 
     feed: list[int]
     project: list[int]
-    places: list[Place]
+    places: Sequence[Place]
     positions: list[int]
     num_known: int
     draft: list[Drafted]
@@ -67,6 +77,17 @@ class Round:
     @property
     def masks(self) -> list[Mask]:
         return [place.mask for place in self.places]
+
+    def cut(self, num_drafted: int) -> Round:
+        """This round with so many tokens of its draft, less than it has."""
+        return replace(
+            self,
+            feed=self.feed[: self.num_known + num_drafted],
+            project=self.project[: num_drafted + 1],
+            places=self.places[: num_drafted + 1],
+            positions=self.positions[: num_drafted + 1],
+            draft=self.draft[:num_drafted],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +113,43 @@ class RoundTrace:
     is_pass: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a row has come to.
+
+    text, raw   see `Session`; token_ids: without an end of sequence; closed: where the guard acted
+    """
+
+    text: str
+    raw: str
+    token_ids: list[int]
+    finish_reason: Literal["stop", "length"]
+    closed: tuple[str, ...]
+    stats: RowStats
+    trace: tuple[RoundTrace, ...]
+
+
+class Planner(Protocol):
+    """The planner of one row, here or in another process. See `Row`."""
+
+    max_tokens: int
+
+    @property
+    def is_finished(self) -> bool: ...
+
+    @property
+    def token_ids(self) -> list[int]: ...
+
+    @property
+    def data(self) -> bytes: ...
+
+    def plan(self, pending: Sequence[int]) -> Round | None: ...
+
+    def commit(self, planned: Round, choices: Sequence[int]) -> Commit: ...
+
+    def report(self) -> Report: ...
+
+
 class Row:
     """One row of a batch: a session and how it is filled."""
 
@@ -110,6 +168,8 @@ class Row:
         if fill not in ("off", "assert", "auto"):
             raise FillError(f'fill is "off", "assert" or "auto", not {fill!r}')
         self.session = session
+        self.max_tokens = session.remaining or 0
+        """The budget of the text; 0 where it has none."""
         self.stats = RowStats()
         self.trace: list[RoundTrace] = []
         """The rounds so far."""
@@ -122,17 +182,27 @@ class Row:
         return self.session.is_finished
 
     @property
-    def finish_reason(self) -> Literal["stop", "length"]:
-        return "length" if self.session.is_cut else "stop"
-
-    @property
     def token_ids(self) -> list[int]:
         """The emitted tokens, without an end of sequence."""
         return self.session.token_ids
 
     @property
-    def num_emitted(self) -> int:
-        return self.session.num_tokens
+    def data(self) -> bytes:
+        """The text so far, as `Session.data`."""
+        return self.session.data
+
+    def report(self) -> Report:
+        """What the row has come to by now."""
+        session = self.session
+        return Report(
+            text=session.text,
+            raw=session.raw,
+            token_ids=session.token_ids,
+            finish_reason="length" if session.is_cut else "stop",
+            closed=session.closed,
+            stats=self.stats,
+            trace=tuple(self.trace),
+        )
 
     def plan(self, pending: Sequence[int]) -> Round | None:
         """The next forward pass; None where what must come finishes the text without one.

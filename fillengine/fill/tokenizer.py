@@ -41,6 +41,9 @@ class Tokenizer:
         self.stable_pieces: dict[tuple[str, bytes], bool] = {}
         """Whether a piece of text stays a piece of its own before each of these bytes (see fill.canonical)."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Tokenizer, (self.vocabulary, self.encoder)
+
     def within(self, num_logits: int) -> Tokenizer:
         """The tokenizer as a model with so many logits can use it: tokens beyond them have no text."""
         vocabulary = self.vocabulary

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import os
+import pickle
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -10,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fillengine.errors import ContextExceeded, FillError, ModelError
-from fillengine.fill import DEFAULT_GUARD, Constraint, Fill, Guard, Row, Source
-from fillengine.fill.economics import CostCurve
+from fillengine.fill import DEFAULT_GUARD, Constraint, Fill, Guard, Planner, Row, Source
+from fillengine.fill.economics import CPU_CURVE, CostCurve
+from fillengine.fill.pool import PlannerPool
 from fillengine.fill.sources import usual_sources
 from fillengine.fill.tokenizer import read_tokenizer
 from fillengine.generation.cache import RaggedCache
@@ -41,6 +45,10 @@ DEFAULT_MAX_TOKENS = 1024
 MAX_CONSTRAINTS = 16
 # Tokens of prompts that are read between two rounds. Nobody watches a run, so filling the batch comes first.
 ROUND_TOKENS = 2048
+# Rows from which on planning them one after the other takes longer than a pass on a GPU, and the most processes
+# that then plan them.
+MIN_POOLED = 8
+MAX_PROCESSES = 8
 
 # A chat: {"role": …, "content": …}, …
 Messages = Sequence[dict[str, str]]
@@ -60,10 +68,13 @@ class Engine:
         quantized_kv_start: int = 0,
         append_chunk: int | None = None,
         memory_limit: int | None = None,
+        planner_processes: int | None = None,
     ) -> None:
         """kv_bits, kv_group_size, quantized_kv_start: see `quantized.Storage`; append_chunk: `RaggedCache`.
 
         memory_limit: bytes that the caches of a run may take (None: a share of what is free at its beginning).
+        planner_processes: processes that plan the rows of a batch (None: as many as pay; see `fill.pool`). They plan
+        what this one would, sooner; rows that are streamed, or have sources of their own, are planned here.
         Raises ModelError where the storage does not suit the model, VocabularyError for the tokenizer.
         """
         self.loaded = loaded
@@ -79,6 +90,8 @@ class Engine:
         self._reader = PromptReader(self._model, cache)
         self._footprint = Footprint(self._model, cache)
         self._costs = CostMeter(loaded, self._model, cache)
+        self._planner_processes = planner_processes
+        self._planners: PlannerPool | None = None
         self._constraints: OrderedDict[int, tuple[Form, Constraint]] = OrderedDict()
 
     @classmethod
@@ -229,21 +242,50 @@ class Engine:
     def scheduler(self, *, max_rows: int, round_tokens: int) -> Scheduler:
         """What `run` and `Service` are driven by. Several may be in use in turn, not at once."""
 
-        def plan(request: Request) -> Row:
-            session = self._constraint(request.form).session(max_tokens=self._budget(request), guard=request.guard)
+        pool = self._pool(max_rows)
+
+        def plan(job: Job) -> Planner:
+            request, budget = job.request, self._budget(job.request)
+            curve = self.curve(max_rows) if request.fill == "auto" else CPU_CURVE
+            if pool is not None and _may_be_pooled(job):
+                return pool.row(
+                    request.form.template,
+                    max_tokens=budget,
+                    guard=request.guard,
+                    fill=request.fill,
+                    curve=curve,
+                    pending=request.prompt[-1:],
+                    source_text=request.source_text,
+                    prediction=request.prediction,
+                    schema=_schema(request),
+                )
+            session = self._constraint(request.form).session(max_tokens=budget, guard=request.guard)
             if request.fill != "auto":
                 return Row(session, fill=request.fill)
-            return Row(session, sources=_sources(request), curve=self.curve(max_rows))
+            return Row(session, sources=_sources(request), curve=curve)
 
         return Scheduler(
             plan=plan,
             chooser=self._chooser,
             reader=self._reader,
             footprint=self._footprint,
+            tokens=self.tokenizer.vocabulary.tokens,
             max_rows=max_rows,
             round_tokens=round_tokens,
             memory_limit=default_limit() if self.memory_limit is None else self.memory_limit,
         )
+
+    def _pool(self, max_rows: int) -> PlannerPool | None:
+        """The planner processes for so many rows; None where rows are better planned here."""
+        wanted = self._planner_processes
+        if wanted is None:
+            is_worth_it = self._reader.pattern.layout.shapes.rounds_up and max_rows >= MIN_POOLED
+            wanted = min(MAX_PROCESSES, (os.cpu_count() or 1) // 2, max_rows // 2) if is_worth_it else 0
+        if wanted and self._planners is None:
+            # A tokenizer that cannot be sent to another process is used in this one.
+            with contextlib.suppress(pickle.PicklingError, TypeError, AttributeError):
+                self._planners = PlannerPool(self.tokenizer, wanted)
+        return self._planners if wanted else None
 
     def curve(self, num_rows: int) -> CostCurve:
         """What a forward pass over n tokens in each of so many rows costs. Measured when it is first asked for."""
@@ -285,8 +327,18 @@ class Engine:
 def _sources(request: Request) -> Sequence[Source]:
     if request.sources is not None:
         return request.sources
-    schema = getattr(request.form, "schema", None)
-    return usual_sources(source_text=request.source_text, prediction=request.prediction, schema=schema)
+    return usual_sources(source_text=request.source_text, prediction=request.prediction, schema=_schema(request))
+
+
+def _schema(request: Request) -> Any:
+    return getattr(request.form, "schema", None)
+
+
+def _may_be_pooled(job: Job) -> bool:
+    """Whether another process can plan the job's row: nobody here looks into it, and all that it needs can be sent."""
+    request = job.request
+    is_watched = request.logprobs is not None or job.on_raw is not None
+    return not is_watched and request.sources is None and type(request.guard) in (Guard, type(None))
 
 
 def load(name: str | Path = DEFAULT_MODEL) -> Engine:

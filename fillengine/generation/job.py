@@ -15,7 +15,7 @@ from fillengine.generation.result import Result, Stats
 from fillengine.generation.rounds import BatchRow
 
 if TYPE_CHECKING:
-    from fillengine.fill import Row
+    from fillengine.fill import Planner, Report
 
 
 def _decoder() -> codecs.IncrementalDecoder:
@@ -37,7 +37,7 @@ class Job:
     deadline: float | None = None
     on_raw: Callable[[str], object] | None = None
     is_cancelled: bool = False
-    planner: Row | None = None
+    planner: Planner | None = None
     row: BatchRow | None = None
     num_reused: int = 0
     begun: float | None = None
@@ -59,15 +59,13 @@ class Job:
     @property
     def max_tokens(self) -> int:
         """The budget of the text."""
-        if self.planner is None:
-            return 0
-        return self.planner.num_emitted + (self.planner.session.remaining or 0)
+        return 0 if self.planner is None else self.planner.max_tokens
 
     def tell(self) -> None:
         """Hand over the text that is new."""
         if self.on_raw is None or self.planner is None:
             return
-        data = self.planner.session.data
+        data = self.planner.data
         piece = self._decoder.decode(data[self._num_told :])
         self._num_told = len(data)
         if piece:
@@ -90,8 +88,8 @@ def told(job: Job) -> Exception | None:
 
 def stopped_error(job: Job) -> Stopped:
     """Why a job that was cancelled, or is out of time, has no whole text."""
-    text = "" if job.planner is None else job.planner.session.text
-    num_tokens = 0 if job.planner is None else job.planner.num_emitted
+    report = None if job.planner is None else job.planner.report()
+    text, num_tokens = ("", 0) if report is None else (report.text, len(report.token_ids))
     if job.is_cancelled:
         return Stopped(f"cancelled after {num_tokens} tokens", reason="cancelled", text=text)
     limit = job.request.time_limit
@@ -103,19 +101,18 @@ def stopped_error(job: Job) -> Stopped:
     )
 
 
-def stats_of(job: Job, row: BatchRow) -> Stats:
+def stats_of(job: Job, row: BatchRow, report: Report) -> Stats:
     """The accounts of a job whose row leaves the batch now."""
-    planner = row.planner
     now = time.perf_counter()
     begun = now if job.begun is None else job.begun
     joined = now if job.joined is None else job.joined
     return Stats(
         forwards=row.num_forwards,
         projected=row.num_projected,
-        asserted=planner.stats.asserted,
-        proposed=sum(planner.stats.proposed.values()),
-        accepted=sum(planner.stats.accepted.values()),
-        sampled=planner.stats.sampled,
+        asserted=report.stats.asserted,
+        proposed=sum(report.stats.proposed.values()),
+        accepted=sum(report.stats.accepted.values()),
+        sampled=report.stats.sampled,
         thrown_away=row.num_thrown_away,
         rollbacks=row.num_rollbacks,
         rollback_seconds=row.rollback_seconds,
@@ -126,9 +123,9 @@ def stats_of(job: Job, row: BatchRow) -> Stats:
         waiting_seconds=begun - job.submitted,
         prefill_seconds=joined - begun,
         decode_seconds=now - joined,
-        proposed_by=dict(planner.stats.proposed),
-        accepted_by=dict(planner.stats.accepted),
-        closed=planner.session.closed,
+        proposed_by=dict(report.stats.proposed),
+        accepted_by=dict(report.stats.accepted),
+        closed=report.closed,
     )
 
 

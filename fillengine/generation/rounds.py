@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
@@ -19,7 +19,7 @@ from fillengine.generation.result import TokenLogprob
 from fillengine.generation.sampling import Draw, Sampling
 
 if TYPE_CHECKING:
-    from fillengine.fill import Commit, Round, Row
+    from fillengine.fill import Commit, Planner, Round
 
 
 @dataclass(slots=True, eq=False)
@@ -34,7 +34,7 @@ class BatchRow:
     num_…       see `result.Stats`
     """
 
-    planner: Row
+    planner: Planner
     sampling: Sampling
     seed: int
     row_id: int
@@ -260,15 +260,7 @@ class Batch:
         if most is None or num_drafted <= most:
             return planned
         row.num_dropped += num_drafted - most
-        num_places = most + 1
-        return replace(
-            planned,
-            feed=planned.feed[: num_known + most],
-            project=planned.project[:num_places],
-            places=planned.places[:num_places],
-            positions=planned.positions[:num_places],
-            draft=planned.draft[:most],
-        )
+        return planned.cut(most)
 
     def _feed(self, parts: Sequence[_Part]) -> mx.array | None:
         """Feed the parts. Returns what the trunk says at all `wanted` places, part by part."""

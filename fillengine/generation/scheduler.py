@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from fillengine.errors import FillError, ModelError, Stopped
@@ -18,12 +18,11 @@ from fillengine.generation.choices import Chooser
 from fillengine.generation.job import Job, as_fill_error, stats_of, stopped_error, told
 from fillengine.generation.memory import Footprint
 from fillengine.generation.prompts import PromptReader, Reading
-from fillengine.generation.request import Request
 from fillengine.generation.result import Result, RunStats, Trace
 from fillengine.generation.rounds import Batch, BatchRow
 
 if TYPE_CHECKING:
-    from fillengine.fill import Row
+    from fillengine.fill import Planner
 
 # Slots that a pass may write behind the longest row's tokens: rejected drafts, and padding for the others.
 MAX_PADDING = 64
@@ -32,7 +31,8 @@ MAX_PADDING = 64
 class Scheduler:
     """Not for several threads at once.
 
-    plan            sets up a request's planner; what it raises ends that request only
+    plan            sets up a job's planner; what it raises ends that job only
+    tokens          what each token id writes
     max_rows        texts that are on their way at once; the others wait
     round_tokens    tokens of prompts that are read between two rounds
     memory_limit    bytes that the caches may take: batch, prompts being read, and kept prefixes (these give way)
@@ -41,10 +41,11 @@ class Scheduler:
     def __init__(
         self,
         *,
-        plan: Callable[[Request], Row],
+        plan: Callable[[Job], Planner],
         chooser: Chooser,
         reader: PromptReader,
         footprint: Footprint,
+        tokens: Sequence[bytes | None],
         max_rows: int,
         round_tokens: int,
         memory_limit: int,
@@ -60,6 +61,7 @@ class Scheduler:
         self._plan = plan
         self._reader = reader
         self._footprint = footprint
+        self._tokens = tokens
         self._batch = Batch(chooser, reader.pattern.empty_like(1), prefixes=reader.prefixes)
         self._waiting: deque[Job] = deque()
         self._admitted: list[Job] = []
@@ -146,7 +148,7 @@ class Scheduler:
             job = self._waiting[0]
             try:
                 if job.planner is None:
-                    job.planner = self._plan(job.request)
+                    job.planner = self._plan(job)
                     self._refuse_what_can_never_fit(job)
             except Exception as error:  # whatever it is, it ends this job only
                 self._waiting.popleft()
@@ -285,8 +287,9 @@ class Scheduler:
     def _close(self, job: Job, error: Exception | None) -> None:
         """The job is done; without an error its row has written a whole text."""
         stats, row = self.stats, job.row
-        if row is not None:
-            job.stats = stats_of(job, row)
+        report = None if row is None else row.planner.report()
+        if row is not None and report is not None:
+            job.stats = stats_of(job, row, report)
             stats.add(job.stats)
         stats.rows += 1
         if error is not None:
@@ -297,16 +300,17 @@ class Scheduler:
                 stats.failed += 1
         else:
             assert row is not None
+            assert report is not None
             assert job.stats is not None
             stats.finished += 1
             job.outcome = Result(
-                text=row.planner.session.text,
-                token_ids=row.planner.token_ids,
-                finish_reason=row.planner.finish_reason,
+                text=report.text,
+                token_ids=report.token_ids,
+                finish_reason=report.finish_reason,
                 stats=job.stats,
                 form=job.request.form,
-                raw=row.planner.session.raw,
-                trace=Trace(tuple(row.planner.trace), row.planner.session.constraint.vocabulary.tokens),
+                raw=report.raw,
+                trace=Trace(report.trace, self._tokens),
                 logprobs=None if row.watched is None else row.logprobs,
             )
         # A ticket may be kept for long; these hold caches and texts.

@@ -10,6 +10,7 @@ import numpy as np
 from mlx_lm.models.cache import KVCache
 from mlx_lm.models.llama import Model, ModelArgs
 
+from fillengine.fill import Round
 from fillengine.generation.cache import RaggedCache
 from fillengine.generation.choices import Chooser
 from fillengine.generation.layout import Shapes
@@ -116,16 +117,6 @@ class Place:
         self.single = mask.single
 
 
-@dataclass(frozen=True)
-class Plan:
-    feed: list
-    project: list
-    places: list
-    positions: list
-    num_known: int
-    draft: list
-
-
 class Done:
     def __init__(self, keep, pending):
         self.keep, self.pending = keep, pending
@@ -169,7 +160,7 @@ class ScriptedRow:
             feed.append(ahead[-1])
             places.append(Place(self.mask_after(ahead)))
         positions = [len(self.tokens) + place for place in range(len(project))]
-        return Plan(feed, project, places, positions, num_known, feed[num_known:])
+        return Round(feed, project, places, positions, num_known, feed[num_known:])
 
     def commit(self, round, choices):
         assert len(choices) == len(round.project)
