@@ -17,8 +17,9 @@ from fillengine.fill.row import Fill, Report, Round
 
 
 class Begin(NamedTuple):
-    """A new row. `template` is pickled: rows with equal bytes share what is made of it.
+    """A new row.
 
+    template  a Template or a function that gives it, pickled; rows with equal bytes share what is made of it
     pending   the last token of the prompt; the others are what `Row` and `usual_sources` take
     """
 

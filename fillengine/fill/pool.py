@@ -26,7 +26,6 @@ from typing import Any
 import numpy as np
 
 from fillengine.automata.mask import Mask
-from fillengine.automata.nodes import Template
 from fillengine.errors import FillError
 from fillengine.fill.economics import CostCurve
 from fillengine.fill.guard import Guard
@@ -34,8 +33,8 @@ from fillengine.fill.messages import Answer, Ask, Begin, Choices, Failed, Finish
 from fillengine.fill.row import Commit, Fill, Report, Round, RowStats
 from fillengine.fill.tokenizer import Tokenizer
 
-MAX_TEMPLATES = 16
-"""Templates that are kept pickled."""
+MAX_FORMS = 16
+"""Forms that are kept pickled."""
 
 PIPE_BYTES = 2**20
 
@@ -128,12 +127,12 @@ class PlannerPool:
         self._tokenizer = pickle.dumps(tokenizer, pickle.HIGHEST_PROTOCOL)
         self._num_words = tokenizer.vocabulary.num_words
         self._processes: list[_Process] = []
-        self._templates: OrderedDict[int, tuple[Template, bytes]] = OrderedDict()
+        self._forms: OrderedDict[int, tuple[Any, bytes]] = OrderedDict()
         self._num_rows = 0
 
     def row(
         self,
-        template: Template,
+        form: Any,
         *,
         max_tokens: int,
         guard: Guard | None,
@@ -146,12 +145,13 @@ class PlannerPool:
     ) -> PooledRow:
         """A new row, which is planned from now on. What is wrong with it is raised by its first `plan`.
 
+        form: a Template, or what carries one as `template`, and may say how another process writes it (`recipe`).
         pending: the last token of its prompt. Others: see `Row`, `Constraint.session` and `usual_sources`.
         """
         self._num_rows += 1
         process = self._next_process()
         begin = Begin(
-            self._num_rows, self._pickled(template), max_tokens, guard, fill, source_text, prediction, schema, curve,
+            self._num_rows, self._pickled(form), max_tokens, guard, fill, source_text, prediction, schema, curve,
             list(pending),
         )  # fmt: skip
         process.send(begin)
@@ -170,13 +170,20 @@ class PlannerPool:
             self._processes.append(_Process(self._tokenizer))
         return min(self._processes, key=lambda process: len(process.rows))
 
-    def _pickled(self, template: Template) -> bytes:
-        held = self._templates.get(id(template))
+    def _pickled(self, form: Any) -> bytes:
+        held = self._forms.get(id(form))
         if held is None:
-            held = self._templates[id(template)] = (template, pickle.dumps(template, pickle.HIGHEST_PROTOCOL))
-            if len(self._templates) > MAX_TEMPLATES:
-                self._templates.popitem(last=False)
+            held = self._forms[id(form)] = (form, _pickled(form))
+            if len(self._forms) > MAX_FORMS:
+                self._forms.popitem(last=False)
         return held[1]
+
+
+def _pickled(form: Any) -> bytes:
+    # A recipe may hold functions that cannot be sent.
+    with contextlib.suppress(pickle.PicklingError, TypeError, AttributeError):
+        return pickle.dumps(getattr(form, "recipe", form), pickle.HIGHEST_PROTOCOL)
+    return pickle.dumps(form.template, pickle.HIGHEST_PROTOCOL)
 
 
 class PooledRow:

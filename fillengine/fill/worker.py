@@ -93,7 +93,8 @@ class Worker:
     def _begun(self, begin: Begin) -> Row:
         constraint = self._constraints.get(begin.template)
         if constraint is None:
-            constraint = Constraint(pickle.loads(begin.template), self._tokenizer)
+            recipe = pickle.loads(begin.template)
+            constraint = Constraint(recipe() if callable(recipe) else recipe, self._tokenizer)
             self._constraints[begin.template] = constraint
             if len(self._constraints) > MAX_CONSTRAINTS:
                 self._constraints.popitem(last=False)

@@ -117,6 +117,9 @@ class AttentionCache(Attention):
             return held
         # Of a ring that has gone round, all slots: the tokens are anywhere in it.
         num_slots = num_tokens if self.ring is None else min(source.shape[2], self.ring)
+        if held is None and self.layout.num_rows == 1:
+            # What stands behind the tokens is never seen. A copy, since a view would keep the whole batch's alive.
+            return mx.contiguous(source[source_row : source_row + 1, :, : round_up(num_slots)])
         if held is None:
             _, heads, _, size = source.shape
             held = mx.zeros((self.layout.num_rows, heads, round_up(num_slots), size), source.dtype)

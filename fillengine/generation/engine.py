@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 DEFAULT_MAX_TOKENS = 1024
 # Compiled forms whose constraints are kept. A run has one form, or one for each document.
 MAX_CONSTRAINTS = 16
-# Tokens of prompts that are read between two rounds. Nobody watches a run, so filling the batch comes first.
-ROUND_TOKENS = 2048
+# Tokens of prompts that are read between two rounds, and for each row of a batch. Nobody watches a run, so filling
+# the batch comes first.
+ROUND_TOKENS, ROUND_TOKENS_OF_ROW = 2048, 512
 # Rows from which on planning them one after the other takes longer than a pass on a GPU, and the most processes
 # that then plan them.
 MIN_POOLED = 8
@@ -224,19 +225,21 @@ class Engine:
         *,
         batch_size: int,
         time_limit: float | None = None,
-        round_tokens: int = ROUND_TOKENS,
+        round_tokens: int | None = None,
     ) -> Run:
         """Write many texts, `batch_size` at a time: when one is done, the next request takes its place.
 
         Yields (place of the request, result or what went wrong with it) in the order of the requests, each
         as soon as it and all before it are done. Requests are taken from the iterable as they are needed.
         time_limit: seconds for the whole run; what is not written by then is `Stopped`, each in its place.
-        round_tokens: tokens of prompts that are read between two rounds.
+        round_tokens: tokens of prompts that are read between two rounds (None: enough to keep the batch full).
         """
         if batch_size < 1:
             raise FillError(f"batch_size is {batch_size}; it must be 1 or more")
         if time_limit is not None and not time_limit > 0:
             raise FillError(f"time_limit is {time_limit}; it must be more than 0 seconds")
+        if round_tokens is None:
+            round_tokens = max(ROUND_TOKENS, ROUND_TOKENS_OF_ROW * batch_size)
         return Run(self.scheduler(max_rows=batch_size, round_tokens=round_tokens), requests, time_limit)
 
     def scheduler(self, *, max_rows: int, round_tokens: int) -> Scheduler:
@@ -249,7 +252,7 @@ class Engine:
             curve = self.curve(max_rows) if request.fill == "auto" else CPU_CURVE
             if pool is not None and _may_be_pooled(job):
                 return pool.row(
-                    request.form.template,
+                    request.form,
                     max_tokens=budget,
                     guard=request.guard,
                     fill=request.fill,

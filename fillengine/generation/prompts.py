@@ -175,7 +175,9 @@ class Reading:
         return sum(map(len, chunks.values()))
 
     def _finish(self) -> None:
-        mx.clear_cache()  # what a chunk needed is far larger than what a round will
+        if not self.cache.layout.shapes.rounds_up:
+            # What a chunk needed is far larger than what a round will. CUDA takes long to give memory anew.
+            mx.clear_cache()
         prefixes = self._reader.prefixes
         for row, head in enumerate(self.heads):
             if row in self._given_up:

@@ -80,7 +80,11 @@ def compile(
         )
     else:
         compiled = _from_schema(_json(form), style, additional, is_free_order=is_free_order)
-    return compiled if grounding is None else compiled.ground(grounding, ground)
+    if grounding is None:
+        return compiled
+    grounded = compiled.ground(grounding, ground)
+    _ = grounded.template  # what is wrong with it is raised here
+    return grounded
 
 
 def _from_schema(schema: Any, style: Style, additional: Additional, *, is_free_order: bool) -> Form:

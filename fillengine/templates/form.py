@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 from fillengine.automata.nodes import Template
@@ -63,9 +63,14 @@ class Form:
 
         `default` is for the fields that do not say themselves (`x-fill`, `Annotated[str, Verbatim]`): with
         "free" only those that ask for it are held. A field into which nothing from the document fits stays
-        free. The schema is not read again.
+        free. The schema is not read again, and the template is written when it is first asked for.
         """
-        return self if self.hold is None else replace(self, template=self.held(Ground(source, default)))
+        return self if self.hold is None else _Grounded(self, self.hold, Ground(source, default))
+
+    @property
+    def recipe(self) -> Template | Callable[[], Template]:
+        """The template, or what writes it: less to send to another process, which has the work then."""
+        return self.template
 
     def held(self, ground: Ground) -> Template:
         """The template held to a document."""
@@ -94,3 +99,20 @@ class Form:
         from fillengine.templates.validator import judge  # seconds, and only for what is judged
 
         return judge(self.schema, self.outline.reader.dialect)
+
+
+class _Grounded(Form):
+    """A form held to a document."""
+
+    def __init__(self, form: Form, hold: Callable[[Ground], Template], ground: Ground) -> None:
+        own = {name: value for name, value in vars(form).items() if name not in ("template", "_judge")}
+        self.__dict__.update(own, _write=partial(hold, ground))
+
+    @cached_property
+    def template(self) -> Template:
+        return self.recipe()
+
+    @property
+    def recipe(self) -> Callable[[], Template]:
+        write: Callable[[], Template] = self.__dict__["_write"]
+        return write

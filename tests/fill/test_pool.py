@@ -276,3 +276,31 @@ def test_an_error_that_cannot_travel_is_told_in_words() -> None:
 def test_a_pool_without_processes_is_refused() -> None:
     with pytest.raises(FillError, match="num_workers"):
         PlannerPool(TOKENIZER, 0)
+
+
+def test_a_form_held_to_a_document_is_written_by_the_process_that_plans_it(pool: PlannerPool) -> None:
+    schema = {"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]}
+    form = compile(schema).ground("It was Ada who wrote it.")
+    row = pool.row(form, curve=FLAT_CURVE, pending=PENDING, **options("off"))
+    other = here(compile(schema).ground("It was Ada who wrote it.").template, **options("off"))
+    pending = list(PENDING)
+    for number in range(200):
+        ours, theirs = (
+            None if each.is_finished else advance(each, pending, number, cuts=False) for each in (other, row)
+        )
+        if ours is None or theirs is None:
+            break
+        assert ours[0] == theirs[0]
+        pending = ours[1]
+    assert ours is theirs is None
+    assert "template" not in vars(form)
+
+
+def test_a_form_whose_recipe_cannot_travel_is_sent_as_a_template(pool: PlannerPool) -> None:
+    class Own:
+        template = OPEN
+        recipe = staticmethod(lambda: OPEN)
+
+    planned = pool.row(Own(), curve=FLAT_CURVE, pending=PENDING, **options("off")).plan(PENDING)
+    assert planned is not None
+    assert sum(planned.places[0].mask.allows(token) for token in range(TOKENIZER.vocabulary.size)) > 1
