@@ -84,10 +84,15 @@ class AttentionCache(Attention):
         slots = layout.positions if ring is None else layout.positions % ring
         return mx.put_along_axis(held, slots, new, axis=2)
 
+    @property
+    def num_reserved(self) -> int:
+        """Slots that there will be with the pass."""
+        held = 0 if self.keys is None else int(self.keys.shape[2])
+        return max(held, round_up(self.layout.num_slots(self.ring)))
+
     def reserved(self) -> list[mx.array]:
         """Keys and values with room for the pass. Some must have been written before."""
-        num_slots = round_up(self.layout.num_slots(self.ring))
-        return [with_slots(held, num_slots) for held in self.state]
+        return [with_slots(held, self.num_reserved) for held in self.state]
 
     # What a batch does with its rows.
 

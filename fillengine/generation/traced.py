@@ -1,4 +1,4 @@
-"""A trunk whose graph is built once for each shape, by `mx.compile`, instead of once for each pass.
+"""A trunk whose graph is kept for shapes that come often, by `mx.compile`, instead of built for each pass.
 
 On a GPU a pass of a small model takes a few milliseconds, and Python needs nearly as long to build its graph: some
 20 operations for each of 30 layers. Where all layers keep plain keys and values, a pass is a function of its
@@ -10,6 +10,7 @@ tokens, where each row's begin, and these keys and values, so that the graph can
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,10 +21,23 @@ from fillengine.generation.layout import Layout, Shapes
 
 # Longer passes are those of prompts: each shape of them comes seldom.
 MAX_TRACED = 64
-# Widths whose graphs are kept.
-MAX_WIDTHS = 64
+# A graph is kept from this pass of a shape on. Making it took 60 to 70 ms on an H200's host, and saves 1 to 4 in each
+# later pass: many shapes never come so often.
+TRACED_FROM = 20
+# Shapes that are known at a time.
+MAX_SHAPES = 512
 
 Trunk = Callable[..., mx.array]
+# Rows, tokens, slots that attention sees, slots that there are.
+_Key = tuple[int, int, int, int, Shapes]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Passes of a shape, and what runs its graph."""
+
+    num_passes: int = 0
+    run: Callable[..., tuple[mx.array, list[mx.array]]] | None = None
 
 
 class TracedTrunk:
@@ -31,7 +45,7 @@ class TracedTrunk:
 
     def __init__(self, trunk: Trunk) -> None:
         self._trunk = trunk
-        self._passes: dict[tuple[int, int, Shapes], Callable[..., tuple[mx.array, list[mx.array]]]] = {}
+        self._seen: dict[_Key, _Seen] = {}
         self._is_traceable = True
 
     def __call__(self, ids: mx.array, cache: Sequence[Any] | None = None) -> mx.array:
@@ -39,25 +53,35 @@ class TracedTrunk:
         if cache is None or len(layers) < len(cache) or not self._suits(layers):
             return self._trunk(ids, cache=cache)
         layout = layers[0].layout
+        seen = self._count(layout, layers[0])
+        if seen.num_passes < TRACED_FROM:
+            return self._trunk(ids, cache=cache)
+        if seen.run is None:
+            seen.run = mx.compile(partial(self._run, layout.num_tokens, layout.width, layout.shapes))
         held = [array for layer in layers for array in layer.reserved()]
-        key = (layout.num_tokens, layout.width, layout.shapes)
-        run = self._passes.get(key)
-        if run is None:
-            if len(self._passes) >= MAX_WIDTHS:
-                self._passes.clear()
-            run = self._passes[key] = mx.compile(partial(self._run, *key))
         # Whoever else holds an array keeps it from being written in place.
         for layer in layers:
             layer.keys = layer.values = None
         written = held
         try:
-            hidden, written = run(ids, layout.offsets, held)
+            hidden, written = seen.run(ids, layout.offsets, held)
         except Exception:  # whatever it is, it says only that this trunk is no such function
             self._is_traceable = False
         finally:
             for number, layer in enumerate(layers):
                 layer.keys, layer.values = written[2 * number : 2 * number + 2]
         return hidden if self._is_traceable else self._trunk(ids, cache=cache)
+
+    def _count(self, layout: Layout, layer: AttentionCache) -> _Seen:
+        """Note a pass of this shape."""
+        key = (layout.num_rows, layout.num_tokens, layout.width, layer.num_reserved, layout.shapes)
+        seen = self._seen.get(key)
+        if seen is None:
+            if len(self._seen) >= MAX_SHAPES:
+                self._seen.clear()
+            seen = self._seen[key] = _Seen()
+        seen.num_passes += 1
+        return seen
 
     def _suits(self, layers: Sequence[AttentionCache]) -> bool:
         if not self._is_traceable or not layers:

@@ -28,6 +28,7 @@ from tiny_models import tiny_model
 from fillengine.errors import FillError, Stopped
 from fillengine.fill import Constraint, Row
 from fillengine.fill.draft import Drafted
+from fillengine.fill.tokenizer import read_tokenizer
 from fillengine.generation.cache import RaggedCache
 from fillengine.generation.choices import Chooser
 from fillengine.generation.host_attention import Piece
@@ -222,7 +223,7 @@ class FailingRow(Row):
     fail_after = 0
 
     def commit(self, planned, choices):
-        if self.num_emitted >= self.fail_after:
+        if self.session.num_tokens >= self.fail_after:
             raise RuntimeError("the session failed")
         return super().commit(planned, choices)
 
@@ -242,10 +243,11 @@ class Histories(RuleBasedStateMachine):
         self.done = []
         self.num_stopped = 0
         self.scheduler = Scheduler(
-            plan=lambda request: self.rows[request](),
+            plan=lambda job: self.rows[job.request](),
             chooser=chooser,
             reader=reader,
             footprint=Footprint(chooser.model, reader.pattern),
+            tokens=read_tokenizer(TOKENIZER).vocabulary.tokens,
             max_rows=max_rows,
             round_tokens=round_tokens,
             memory_limit=10**9,

@@ -8,9 +8,10 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from fillengine.generation import traced
 from fillengine.generation.cache import RaggedCache
 from fillengine.generation.layout import Shapes
-from fillengine.generation.traced import MAX_TRACED, TracedTrunk
+from fillengine.generation.traced import MAX_TRACED, TRACED_FROM, TracedTrunk
 
 ROUNDED = Shapes(rounds_up=True, width_step=16)
 
@@ -25,6 +26,12 @@ class Counted:
     def __call__(self, ids, cache=None):
         self.num_runs += 1
         return self.trunk(ids, cache=cache)
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Graphs are kept from the first pass on."""
+    monkeypatch.setattr(traced, "TRACED_FROM", 1)
 
 
 @pytest.fixture(scope="module")
@@ -54,25 +61,34 @@ def rounds(trunk, cache, seed, num_rounds=12):
 
 @pytest.mark.parametrize("num_rows", [1, 2, 5])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_it_says_what_the_trunk_says_in_ragged_rounds_with_rollbacks(model, num_rows, seed):
+def test_it_says_what_the_trunk_says_in_ragged_rounds_with_rollbacks(at_once, model, num_rows, seed):
     expected = rounds(model.model, cache_of(model, num_rows), seed)
     found = rounds(TracedTrunk(model.model), cache_of(model, num_rows), seed)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
 
 
-def test_a_shape_that_comes_again_builds_no_graph(model):
+def test_a_shape_that_comes_often_builds_no_graph_any_more(model):
     counted = Counted(model.model)
     trunk, cache = TracedTrunk(counted), cache_of(model, 2)
-    for _ in range(5):
+    for _ in range(TRACED_FROM + 10):
         cache.feed(trunk, {0: [1, 2], 1: [3]})
-        cache.settle({0: 1})
-    # The first pass finds no keys to write behind; the second one is traced.
-    assert counted.num_runs == 2
+        cache.settle({0: 0, 1: 0})
+    # The first pass finds no keys to write behind and is not counted; the last run of the trunk is that which traces.
+    assert counted.num_runs == 1 + TRACED_FROM
+
+
+def test_few_shapes_are_known_at_a_time(model, monkeypatch):
+    monkeypatch.setattr(traced, "MAX_SHAPES", 3)
+    trunk, cache = TracedTrunk(model.model), cache_of(model, 1)
+    for length in (1, 2, 3, 5, 9, 17, 33):
+        cache.feed(trunk, {0: [1] * length})
+        cache.settle({})
+        assert len(trunk._seen) <= 3
 
 
 @pytest.mark.parametrize("length", [1, MAX_TRACED + 1])
-def test_passes_of_one_token_and_those_of_prompts_are_left_alone(model, length):
+def test_passes_of_one_token_and_those_of_prompts_are_left_alone(at_once, model, length):
     counted = Counted(model.model)
     trunk, cache = TracedTrunk(counted), cache_of(model, 1)
     for _ in range(3):
@@ -81,7 +97,7 @@ def test_passes_of_one_token_and_those_of_prompts_are_left_alone(model, length):
     assert counted.num_runs == 3
 
 
-def test_where_shapes_are_not_rounded_nothing_is_traced(model):
+def test_where_shapes_are_not_rounded_nothing_is_traced(at_once, model):
     counted = Counted(model.model)
     trunk, cache = TracedTrunk(counted), cache_of(model, 1, Shapes())
     for _ in range(3):
@@ -90,7 +106,7 @@ def test_where_shapes_are_not_rounded_nothing_is_traced(model):
     assert counted.num_runs == 3
 
 
-def test_a_trunk_that_looks_at_its_numbers_is_run_as_it_is(model):
+def test_a_trunk_that_looks_at_its_numbers_is_run_as_it_is(at_once, model):
     def curious(ids, cache=None):
         hidden = model.model(ids, cache=cache)
         hidden.sum().item()
@@ -102,7 +118,7 @@ def test_a_trunk_that_looks_at_its_numbers_is_run_as_it_is(model):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
 
 
-def test_an_interruption_while_tracing_leaves_the_cache_as_it_was(model):
+def test_an_interruption_while_tracing_leaves_the_cache_as_it_was(at_once, model):
     def interrupted(ids, cache=None):
         if isinstance(cache[0].layout.start, type(None)):
             raise KeyboardInterrupt
@@ -119,7 +135,7 @@ def test_an_interruption_while_tracing_leaves_the_cache_as_it_was(model):
         np.testing.assert_array_equal(np.array(ours), theirs)
 
 
-def test_keys_and_values_are_written_in_place(model):
+def test_keys_and_values_are_written_in_place(at_once, model):
     cache = cache_of(model, 8)
     cache.layout.lengths[:] = np.arange(4_000, 4_008)
     trunk = TracedTrunk(model.model)
