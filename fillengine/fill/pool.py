@@ -11,7 +11,6 @@ The same code plans the same rounds there (`worker`). A process that dies takes 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import pickle
 import subprocess
@@ -44,7 +43,9 @@ class _Process:
 
     def __init__(self, tokenizer: bytes) -> None:
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-        environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        # What lies in the current folder is not looked at first, and each process is one core's.
+        own = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        environment = {**os.environ, **own}
         command = [sys.executable, "-m", "fillengine.fill.worker"]
         self._popen = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         assert self._popen.stdin is not None
@@ -74,6 +75,10 @@ class _Process:
             self._sending.send(message)
         except OSError:
             raise self._fault() from None
+        except BaseException:
+            # Interrupted, so half a message may be on its way.
+            self.close()
+            raise
 
     def receive(self) -> None:
         """Wait for one answer, and give it to its row."""
@@ -81,6 +86,9 @@ class _Process:
             answer: Answer = self._receiving.recv()
         except (EOFError, OSError):
             raise self._fault() from None
+        except BaseException:
+            self.close()
+            raise
         row = self.rows.get(answer.row)
         if row is not None:
             row.hear(answer)
@@ -98,11 +106,11 @@ class _Process:
 
 def _widen(*pipes: Connection) -> None:
     """Let a template or the masks of a round go through without waiting for the reader, where the system allows it."""
-    set_size = getattr(fcntl, "F_SETPIPE_SZ", None)
-    for pipe in pipes:
-        with contextlib.suppress(OSError):
-            if set_size is not None:
-                fcntl.fcntl(pipe.fileno(), set_size, PIPE_BYTES)
+    with contextlib.suppress(ImportError, AttributeError, OSError):
+        import fcntl  # not on every system
+
+        for pipe in pipes:
+            fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
 def _hang_up(sending: Connection, receiving: Connection, popen: subprocess.Popen[bytes]) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import pickle
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -284,7 +285,7 @@ class Engine:
         if wanted is None:
             is_worth_it = self._reader.pattern.layout.shapes.rounds_up and max_rows >= MIN_POOLED
             wanted = min(MAX_PROCESSES, (os.cpu_count() or 1) // 2, max_rows // 2) if is_worth_it else 0
-        if wanted and self._planners is None:
+        if wanted and self._planners is None and sys.executable:
             # A tokenizer that cannot be sent to another process is used in this one.
             with contextlib.suppress(pickle.PicklingError, TypeError, AttributeError):
                 self._planners = PlannerPool(self.tokenizer, wanted)

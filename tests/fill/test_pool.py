@@ -169,6 +169,24 @@ def test_a_process_that_dies_ends_its_own_rows_and_another_takes_its_place() -> 
         pool.close()
 
 
+def test_an_interruption_in_the_middle_of_an_answer_leaves_nothing_to_be_misread() -> None:
+    class Interrupted:
+        def recv(self) -> None:
+            raise KeyboardInterrupt
+
+    pool = PlannerPool(TOKENIZER, 1)
+    try:
+        row = there(pool, FORM.template, **options())
+        (process,) = pool._processes
+        process._receiving = Interrupted()  # type: ignore[assignment]
+        with pytest.raises(KeyboardInterrupt):
+            row.plan(PENDING)
+        assert not process.is_alive
+        assert there(pool, FORM.template, **options()).plan(PENDING) is not None
+    finally:
+        pool.close()
+
+
 def test_a_closed_pool_leaves_no_process_and_fails_the_rows_that_are_left() -> None:
     pool = PlannerPool(TOKENIZER, 2)
     rows = [there(pool, FORM.template, **options("off")) for _ in range(2)]
