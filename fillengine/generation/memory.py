@@ -62,7 +62,8 @@ def _available() -> int:
     if mx.default_device().type == mx.DeviceType.gpu:
         info = mx.device_info()
         if "free_memory" in info:
-            return int(info["free_memory"])
+            # What MLX holds unused is not free to others, but to us.
+            return int(info["free_memory"]) + mx.get_cache_memory()
         for name in ("max_recommended_working_set_size", "total_memory", "memory_size"):
             if name in info:
                 return max(0, int(info[name]) - mx.get_active_memory())

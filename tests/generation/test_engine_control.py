@@ -14,6 +14,7 @@ from tiny_engine import FORM, PLAIN, TinyForm, outcomes
 from fillengine.errors import BudgetTooSmall, FillError, ModelError, Stopped
 from fillengine.generation.engine import Request
 from fillengine.generation.job import Job
+from fillengine.generation.memory import SHARE, default_limit
 from fillengine.generation.result import Result
 
 LONG = TinyForm("[a-z]{150}")
@@ -254,3 +255,11 @@ def test_short_passes_change_no_token(engine, options):
     run = tiny_engine.tiny_engine(**options).run(wanted, batch_size=2)
     assert [result.token_ids for _, result in run] == expected
     assert run.stats.passes > run.stats.rounds
+
+
+def test_what_mlx_holds_unused_is_there_for_the_caches_of_a_run(monkeypatch):
+    # 100 bytes are free on the device, and 60 of those in use are only kept for the next array.
+    monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.gpu))
+    monkeypatch.setattr(mx, "device_info", lambda: {"free_memory": 100})
+    monkeypatch.setattr(mx, "get_cache_memory", lambda: 60)
+    assert default_limit() == int(SHARE * 160)
