@@ -55,11 +55,15 @@ class Forget(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """The row's next round, without its places: of each only the token that the form determines there, if any."""
+    """The row's next round, without its places: of each only the token that the form determines there, if any.
+
+    data   what the text has grown by since the last round: what was chosen, and what this round asserts
+    """
 
     row: int
     round: Round
     singles: list[int | None]
+    data: bytes
 
 
 class Made(NamedTuple):

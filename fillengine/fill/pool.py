@@ -202,6 +202,7 @@ class PooledRow:
         self.num_words = num_words
         self._number = begin.row
         self._process = process
+        self._data = bytearray()
         self._masks: dict[int, Mask] = {}
         self._round: Round | None = None
         self._made: list[Mask] | None = None
@@ -222,7 +223,8 @@ class PooledRow:
 
     @property
     def data(self) -> bytes:
-        return self.report().raw.encode("utf-8", "surrogateescape")
+        self._wait_for_round()
+        return bytes(self._data) if self._report is None else self._report.raw.encode("utf-8", "surrogateescape")
 
     def plan(self, pending: Sequence[int]) -> Round | None:
         """As `Row.plan`. The tokens of `pending` are those that the process knows from the last round."""
@@ -262,6 +264,7 @@ class PooledRow:
                 places.append(PooledPlace(self, num_open, single))
                 num_open += single is None
             self._round, self._made = replace(answer.round, places=places), None
+            self._data += answer.data
         elif isinstance(answer, Made):
             self._made = [self._mask(*mask) for mask in answer.masks]
         elif isinstance(answer, Finished):

@@ -37,10 +37,11 @@ SWITCH_SECONDS = 0.0002
 
 @dataclass(slots=True)
 class _Held:
-    """A row, the round that was sent, and by identity the masks that were, each with its number."""
+    """A row, the round that was sent, how much of the text was, and by identity the masks, each with its number."""
 
     row: Row
     round: Round
+    num_told: int = 0
     sent: dict[int, tuple[Mask, int]] = field(default_factory=dict)
 
 
@@ -112,13 +113,14 @@ class Worker:
             return Finished(number, row.report())
         held = self._rows.get(number)
         if held is None:
-            self._rows[number] = _Held(row, planned)
-        else:
-            held.round = planned
+            held = self._rows[number] = _Held(row, planned)
+        held.round = planned
+        data = row.data[held.num_told :]
+        held.num_told += len(data)
         singles = [place.single for place in planned.places]
         if None in singles:
             self._without_masks.append((number, planned))
-        return Planned(number, replace(planned, places=()), singles)
+        return Planned(number, replace(planned, places=()), singles, data)
 
     def _failed(self, number: int, error: Exception) -> Failed:
         held = self._rows.pop(number, None)

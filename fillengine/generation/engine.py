@@ -76,7 +76,7 @@ class Engine:
 
         memory_limit: bytes that the caches of a run may take (None: a share of what is free at its beginning).
         planner_processes: processes that plan the rows of a batch (None: as many as pay; see `fill.pool`). They plan
-        what this one would, sooner; rows that are streamed, or have sources of their own, are planned here.
+        what this one would, sooner; rows with logprobs, or sources or a guard of their own, are planned here.
         Raises ModelError where the storage does not suit the model, VocabularyError for the tokenizer.
         """
         self.loaded = loaded
@@ -339,10 +339,10 @@ def _schema(request: Request) -> Any:
 
 
 def _may_be_pooled(job: Job) -> bool:
-    """Whether another process can plan the job's row: nobody here looks into it, and all that it needs can be sent."""
+    """Whether another process can plan the job's row: its tokens are not looked at on the way, and all that it needs
+    can be sent."""
     request = job.request
-    is_watched = request.logprobs is not None or job.on_raw is not None
-    return not is_watched and request.sources is None and type(request.guard) in (Guard, type(None))
+    return request.logprobs is None and request.sources is None and type(request.guard) in (Guard, type(None))
 
 
 def load(name: str | Path = DEFAULT_MODEL) -> Engine:

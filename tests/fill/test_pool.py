@@ -117,6 +117,7 @@ def test_a_pooled_row_has_the_rounds_and_the_report_of_a_row(
         pending = ours[1]
         number += 1
     assert other.is_finished
+    assert other.data == row.data
     assert other.report() == row.report()
     assert (other.token_ids, other.data) == (row.token_ids, row.data)
 
@@ -125,6 +126,7 @@ def test_a_row_that_is_still_written_reports_what_its_process_knows(pool: Planne
     row = there(pool, FORM.template, **options())
     assert row.plan(PENDING) is not None
     assert row.report().text.startswith('{"name"')
+    assert row.data.decode() == row.report().text
     assert not row.is_finished
 
 

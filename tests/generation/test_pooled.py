@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 
 import tiny_engine  # isort: skip (an optimised BLAS, before mlx is imported)
@@ -17,6 +18,7 @@ from fillengine.generation.engine import Request
 from fillengine.generation.logprobs import Logprobs
 from fillengine.generation.result import Result
 from fillengine.generation.sampling import Sampling
+from fillengine.generation.service import Service
 
 TIMES = {"waiting_seconds", "prefill_seconds", "decode_seconds", "rollback_seconds"}
 
@@ -80,7 +82,7 @@ def test_texts_accounts_and_traces_are_the_same(here, there, fill, temperature, 
 def test_rows_that_are_watched_or_have_something_of_their_own_are_planned_here_beside_the_others(here, there):
     heard: list[str] = []
     wanted = [
-        request(0, on_text=heard.append),
+        request(0, on_text=heard.append, logprobs=Logprobs(1)),
         request(1, logprobs=Logprobs(1)),
         request(2, sources=[UnstableRest()]),
         request(4, guard=OwnGuard()),
@@ -93,6 +95,22 @@ def test_rows_that_are_watched_or_have_something_of_their_own_are_planned_here_b
     assert "".join(heard) == found[0].text
     for ours, theirs in zip(found, expected, strict=True):
         assert_same(ours, theirs)
+
+
+def test_a_service_that_is_asked_by_many_streams_the_texts_of_a_run(here, there):
+    wanted = [request(number, fill=("auto", "off", "assert")[number % 3]) for number in range(12)]
+    expected = [result.text for result in outcomes(here, wanted, 4)]
+    with Service(there, max_rows=4) as service, ThreadPoolExecutor(6) as threads:
+        tickets = list(threads.map(service.submit, wanted))
+        assert ["".join(ticket) for ticket in tickets] == expected
+        assert [ticket.result(60).text for ticket in tickets] == expected
+
+
+def test_a_text_is_heard_in_pieces_while_it_is_written(there):
+    heard: list[str] = []
+    (result,) = outcomes(there, [request(1, on_text=heard.append, fill="off")], 1)
+    assert len(heard) > 2
+    assert "".join(heard) == result.text
 
 
 def test_what_fails_fails_alone_and_alike(here, there):
