@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fillengine.bench.records import Record
@@ -59,6 +59,8 @@ class Answer:
 class Turn:
     """The answers to some records, in their order, and the seconds in which the model read prompts and wrote.
 
+    rounds, stage_seconds: those of `RunStats`; none of a peer.
+
     What is neither of both (prompts to tokens, schemas to grammars, documents to passages) is in no figure here,
     but in the time that the whole turn took.
     """
@@ -66,6 +68,8 @@ class Turn:
     answers: list[Answer]
     prefill_seconds: float
     decode_seconds: float
+    rounds: int = 0
+    stage_seconds: dict[str, float] = field(default_factory=dict)
 
 
 class Contender(Protocol):
@@ -106,7 +110,8 @@ class Ours:
         grounded_text.cache_clear()
         run = self.engine.run(self._requests(records), batch_size=self.settings.batch_size)
         answers = [_answer(records[place][1], outcome) for place, outcome in run]
-        return Turn(answers, run.stats.read_seconds, run.stats.round_seconds)
+        stats = run.stats
+        return Turn(answers, stats.read_seconds, stats.round_seconds, stats.rounds, dict(stats.stage_seconds))
 
     def _requests(self, records: Iterable[tuple[int, Record]]) -> Iterator[Request]:
         for index, record in records:

@@ -10,6 +10,7 @@ from fillengine.bench.contenders import Answer, Contender, Ours, Setting
 from fillengine.bench.divergence import as_row, explain, first_difference
 from fillengine.bench.records import Record, field_accuracy, is_valid, value_of
 from fillengine.bench.turns import TurnLog, TurnRow
+from fillengine.generation.rounds import STAGES
 
 
 def figures(
@@ -54,12 +55,23 @@ def figures(
         "documents_per_second": round(len(answers) / seconds, 4) if seconds else None,
         "decode_tokens_per_second": round(tokens / decode, 2) if decode else None,
         "passes": sum(turn.passes for turn in turns),
+        "rounds": sum(turn.rounds for turn in turns),
+        "round_milliseconds": _round_milliseconds(turns),
         "new_shapes": sum(len(turn.new_shapes) for turn in turns),
         "new_shapes_in_second_half": [shape for turn in turns[len(turns) // 2 :] for shape in turn.new_shapes],
         "against": {
             other: against(turns, log.of(setting, other)) for other in log.contenders(setting) if other != contender
         },
     }
+
+
+def _round_milliseconds(turns: Sequence[TurnRow]) -> dict[str, float] | None:
+    """What a round takes, by stage; None for contenders that have none."""
+    rounds = sum(turn.rounds for turn in turns)
+    if not rounds:
+        return None
+    seconds = {stage: sum(turn.stage_seconds.get(stage, 0.0) for turn in turns) for stage in STAGES}
+    return {stage: round(1000 * seconds[stage] / rounds, 3) for stage in STAGES}
 
 
 def against(turns: Sequence[TurnRow], others: Sequence[TurnRow]) -> dict[str, Any]:

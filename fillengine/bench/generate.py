@@ -72,6 +72,8 @@ def _turn(
         passes=passes.num_passes,
         new_shapes=[(shape.rows, shape.tokens, shape.width) for shape in passes.new],
         answers=turn.answers,
+        rounds=turn.rounds,
+        stage_seconds=turn.stage_seconds,
     )
 
 

@@ -211,6 +211,16 @@ def _generate(content: dict[str, Any]) -> list[str]:
             ),
             [_generate_row(row) for row in rows],
         )  # fmt: skip
+        with_rounds = [row for row in rows if row.get("round_milliseconds")]
+        if with_rounds:
+            lines += ["", "Where the time of a round goes, in milliseconds:", ""]
+            lines += _table(
+                ("", "rounds", *with_rounds[0]["round_milliseconds"]),
+                [
+                    [row["contender"], f"{row['rounds']:,}", *(f"{t:.1f}" for t in row["round_milliseconds"].values())]
+                    for row in with_rounds
+                ],
+            )
         for reference in references(rows):
             lines += ["", f"Times as fast as {reference}: all together; median and quartiles of the turns.", ""]
             lines += _table(

@@ -20,11 +20,16 @@ def table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) ->
 
 
 def show_generate(console: Console, content: dict[str, Any]) -> None:
-    """Two tables for each setting (what was written, and how fast), and a line for each text that differs."""
+    """Tables for each setting (what was written, how fast, and where the time of rounds went), and a line for each text
+    that differs."""
     for setting in dict.fromkeys(row["setting"] for row in content["figures"]):
         rows = [row for row in content["figures"] if row["setting"] == setting]
         console.print(table(f"{setting}: {rows[0]['records']} records", WRITTEN, [_written(row) for row in rows]))
         console.print(table("speed", SPEED, [_speed(row) for row in rows]))
+        with_rounds = [row for row in rows if row.get("round_milliseconds")]
+        if with_rounds:
+            stages = ("", "rounds", *with_rounds[0]["round_milliseconds"])
+            console.print(table("a round, in milliseconds", stages, [_round(row) for row in with_rounds]))
         for reference in _references(rows):
             title = f"times as fast as {reference}: all; median and quartiles of {rows[0]['turns']} turns"
             shown = [_against(row, reference) for row in rows if reference in row["against"]]
@@ -86,6 +91,10 @@ def _speed(row: dict[str, Any]) -> list[str]:
         f"{row['documents_per_second']:.3f}",
         f"{row['decode_tokens_per_second'] or 0:.1f}",
     ]
+
+
+def _round(row: dict[str, Any]) -> list[str]:
+    return [row["contender"], str(row["rounds"]), *(f"{time:.2f}" for time in row["round_milliseconds"].values())]
 
 
 EXTRACTED = ("", "valid", "fields right", "documents/s", "prefill share", "decode share")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +21,7 @@ class TurnRow:
     passes           forward passes of the model, prompts included
     new_shapes       the shapes (rows, tokens, width) of those passes over several tokens a row that this contender
                      had not had before; see `passes`
+    rounds, stage_seconds   see `contenders.Turn`
     """
 
     setting: str
@@ -33,6 +34,8 @@ class TurnRow:
     passes: int
     new_shapes: list[tuple[int, int, int]]
     answers: list[Answer]
+    rounds: int = 0
+    stage_seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def num_tokens(self) -> int:

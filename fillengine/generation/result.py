@@ -77,6 +77,10 @@ class RunStats:
     rounds, passes        of the batch, and forward passes that these took
     positions             that those passes went over, padding included
     read_tokens           of prompts, read (those that were reused are not among them), in `read_passes`
+    stage_seconds         round_seconds by what was done (`rounds.STAGES`): planning; setting a pass up (on a CPU, where
+                          rows are packed, most of it is computed then); handing it to the device; masks, meanwhile;
+                          choosing, and waiting for the device; committing and taking back; giving up places, for which
+                          planner processes are waited for
     """
 
     rows: int = 0
@@ -90,6 +94,7 @@ class RunStats:
     read_passes: int = 0
     read_seconds: float = 0.0
     round_seconds: float = 0.0
+    stage_seconds: dict[str, float] = field(default_factory=dict)
     prompt_tokens: int = 0
     reused_prompt_tokens: int = 0
     forwards: int = 0

@@ -127,11 +127,29 @@ class _Part:
             row.error = error
 
 
+# What a round goes through, in its order.
+STAGES = ("planning", "setting up", "handing over", "masks", "choosing", "committing", "leaving")
+
+
+class _Laps:
+    """Books the time since the last stage was through."""
+
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self._seconds = seconds
+        self._last = time.perf_counter()
+
+    def through(self, stage: str) -> None:
+        now = time.perf_counter()
+        self._seconds[stage] += now - self._last
+        self._last = now
+
+
 class Batch:
     """The rows that share a cache. Rows join and leave between rounds; `rows[i]` is row i of the cache.
 
     prefixes        where the rows that end well leave what the cache holds for them
     num_passes      forward passes so far; num_positions: what they went over, padding included
+    stage_seconds   what the rounds so far took, by stage: see `result.RunStats`
     """
 
     def __init__(self, chooser: Chooser, cache: RaggedCache, *, prefixes: Prefixes | None = None) -> None:
@@ -142,6 +160,7 @@ class Batch:
         self.rows: list[BatchRow | None] = [None] * cache.num_rows
         self.num_passes = 0
         self.num_positions = 0
+        self.stage_seconds = dict.fromkeys(STAGES, 0.0)
 
     @property
     def num_rows(self) -> int:
@@ -186,21 +205,30 @@ class Batch:
         Returns the rows that are done; they have left the batch. A row's own failure ends that row alone.
         What the device or the model raises goes through; the batch is then of no use until `reset`.
         """
+        laps = _Laps(self.stage_seconds)
         parts = self._plan()
+        laps.through("planning")
         if parts:
             hidden = self._feed(parts)
+            laps.through("setting up")
             # The masks are made while the device computes.
             mx.async_eval([] if hidden is None else hidden, self.cache.state)  # type: ignore[no-untyped-call]
+            laps.through("handing over")
             for part in parts:
                 if part.open:
                     part.make_masks()
                 part.row.num_projected += part.num_projected
+            laps.through("masks")
             self._choose(parts, hidden)
+            laps.through("choosing")
             for part in parts:
                 self._commit(part)
             self._watch(parts, hidden)
             self._settle(parts)
-        return self._leave()
+            laps.through("committing")
+        left = self._leave()
+        laps.through("leaving")
+        return left
 
     def _plan(self) -> list[_Part]:
         """The parts of the rows that must be fed.

@@ -63,6 +63,7 @@ class Scheduler:
         self._footprint = footprint
         self._tokens = tokens
         self._batch = Batch(chooser, reader.pattern.empty_like(1), prefixes=reader.prefixes)
+        self.stats.stage_seconds = self._batch.stage_seconds
         self._waiting: deque[Job] = deque()
         self._admitted: list[Job] = []
         self._reading: tuple[Reading, list[Job]] | None = None

@@ -32,7 +32,10 @@ def generate_result() -> dict[str, Any]:
         for name, seconds in ((OURS, 1.0), (PEER, 2.0 + first)):
             ids = [record.id for record in RECORDS[first : first + 2]]
             answers = [answer(1, 2, proposed=2, accepted=1) for _ in ids] if name == OURS else [answer(1, 2, 3)] * 2
-            log.add(TurnRow(setting.name, name, first, ids, seconds, seconds / 4, seconds / 2, 9, [], answers))
+            rounds = {"rounds": 4, "stage_seconds": {"planning": 0.02, "choosing": 0.4}} if name == OURS else {}
+            log.add(
+                TurnRow(setting.name, name, first, ids, seconds, seconds / 4, seconds / 2, 9, [], answers, **rounds)
+            )
     same = SameTokens(RECORDS)
     rows = [
         figures(setting.name, name, RECORDS, log, has_truth=True)

@@ -6,14 +6,15 @@ from bench_tiny import RECORDS, Pretender, answer
 from fillengine.bench.contenders import Setting
 from fillengine.bench.figures import SameTokens, against, figures
 from fillengine.bench.turns import TurnLog, TurnRow
+from fillengine.generation.rounds import STAGES
 
 SETTING = Setting()
 
 
-def _turn(contender, first, seconds, answers, *, new_shapes=()):
+def _turn(contender, first, seconds, answers, *, new_shapes=(), **rounds):
     ids = [RECORDS[first + place].id for place in range(len(answers))]
     return TurnRow(
-        SETTING.name, contender, first, ids, seconds, seconds / 4, seconds / 2, 10, list(new_shapes), answers
+        SETTING.name, contender, first, ids, seconds, seconds / 4, seconds / 2, 10, list(new_shapes), answers, **rounds
     )
 
 
@@ -43,6 +44,18 @@ def test_figures_add_up_over_the_turns():
     assert (found["seconds"], found["prefill_seconds"], found["decode_seconds"], found["other_seconds"]) == (4, 1, 2, 1)
     assert (found["documents_per_second"], found["decode_tokens_per_second"]) == (0.5, 2.0)
     assert (found["new_shapes"], found["new_shapes_in_second_half"]) == (2, [(1, 4, 3)])
+    assert found["round_milliseconds"] is None
+
+
+def test_the_time_of_a_round_is_the_mean_of_all_rounds_by_stage():
+    turns = [
+        _turn("A", 0, 1.0, [answer(1)], rounds=3, stage_seconds=dict.fromkeys(STAGES, 0.3)),
+        _turn("A", 1, 1.0, [answer(1)], rounds=1, stage_seconds={"planning": 0.1}),
+    ]
+    found = figures(SETTING.name, "A", RECORDS, _log(*turns), has_truth=True)
+    assert found["rounds"] == 4
+    assert found["round_milliseconds"] == dict.fromkeys(STAGES, 75.0) | {"planning": 100.0}
+    assert list(found["round_milliseconds"]) == list(STAGES)
 
 
 def test_records_with_other_documents_have_no_accuracy():

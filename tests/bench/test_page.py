@@ -53,6 +53,14 @@ def test_ratios_and_quartiles_are_on_the_page(folder):
     assert "Interrupted: the figures are of the turns that were made." in text
 
 
+def test_the_time_of_a_round_is_on_the_page_where_it_was_measured(folder):
+    text = page(folder, notice="")
+    assert "| auto, verbatim | 8 | 5.0 | 0.0 | 0.0 | 0.0 | 100.0 | 0.0 | 0.0 |" in text
+    for file in folder.glob("*.json"):
+        file.write_text(file.read_text().replace('"round_milliseconds": {', '"was": {'))
+    assert "the time of a round" not in page(folder, notice="")
+
+
 @pytest.mark.parametrize("name", RESULTS)
 def test_the_command_on_the_page_is_one_that_there_is(name):
     program, group, command, *arguments = shlex.split(command_line(RESULTS[name]()["measurement"]))

@@ -19,6 +19,7 @@ from fillengine.generation import cost
 from fillengine.generation.cost import CostMeter
 from fillengine.generation.engine import Request
 from fillengine.generation.logprobs import Logprobs
+from fillengine.generation.rounds import STAGES
 from fillengine.generation.sampling import Sampling
 
 
@@ -47,6 +48,10 @@ def test_the_accounts_of_a_run_are_those_of_its_rows(engine, fill, batch_size):
     assert stats.proposed_by == sum((Counter(result.stats.proposed_by) for result in results), Counter())
     assert stats.rows == stats.finished == 5
     assert stats.rounds >= max(result.stats.forwards for result in results)
+    # Each moment of a round is in one of its stages.
+    assert set(stats.stage_seconds) == set(STAGES)
+    assert all(seconds > 0 for seconds in stats.stage_seconds.values())
+    assert sum(stats.stage_seconds.values()) <= stats.round_seconds
     assert stats.prompt_tokens == stats.reused_prompt_tokens + stats.read_tokens + len(wanted)
     for result in results:
         assert result.stats.asserted + result.stats.accepted + result.stats.sampled == len(result.token_ids)
