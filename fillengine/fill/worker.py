@@ -14,6 +14,7 @@ import queue
 import signal
 import sys
 import threading
+import warnings
 from collections import OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -183,6 +184,8 @@ def _listen(receiving: Connection, messages: queue.SimpleQueue[Any]) -> None:
 def main() -> None:
     # Who started this process ends it, by hanging up.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What there is to warn of was said where the form was compiled.
+    warnings.simplefilter("ignore")
     sys.setswitchinterval(SWITCH_SECONDS)
     receiving = Connection(os.dup(0), writable=False)
     sending = Connection(os.dup(1), readable=False)

@@ -26,7 +26,7 @@ from fillengine.fill.messages import Begin, Choices, Failed, Finished, Forget, P
 from fillengine.fill.pool import PlannerPool
 from fillengine.fill.sources import usual_sources
 from fillengine.fill.worker import Worker, portable
-from fillengine.templates import compile
+from fillengine.templates import FormWarning, compile
 
 FORM = compile(
     {
@@ -314,6 +314,19 @@ def test_a_form_held_to_a_document_is_written_by_the_process_that_plans_it(pool:
         pending = ours[1]
     assert ours is theirs is None
     assert "template" not in vars(form)
+
+
+def test_a_process_repeats_no_warning(capfd: pytest.CaptureFixture[str]) -> None:
+    schema = {"type": "object", "properties": {"who": {"type": "string", "format": "nickname"}}, "required": ["who"]}
+    with pytest.warns(FormWarning, match="nickname"):
+        form = compile(schema)
+    pool = PlannerPool(TOKENIZER, 1)
+    try:
+        row = pool.row(form.ground("It was Ada."), curve=FLAT_CURVE, pending=PENDING, **options("off"))
+        assert row.plan(PENDING) is not None
+    finally:
+        pool.close()
+    assert capfd.readouterr().err == ""
 
 
 def test_a_form_whose_recipe_cannot_travel_is_sent_as_a_template(pool: PlannerPool) -> None:
