@@ -43,7 +43,7 @@ class Choices(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """A report by now is wanted: `Told` answers."""
+    """A report is wanted of what was written before the round that is planned: `Told` answers."""
 
     row: int
 
@@ -57,7 +57,7 @@ class Forget(NamedTuple):
 class Planned(NamedTuple):
     """The row's next round, without its places: of each only the token that the form determines there, if any.
 
-    data   what the text has grown by since the last round: what was chosen, and what this round asserts
+    data   what the text has grown by since the last one was planned: what that asserted, and what was chosen
     """
 
     row: int

@@ -245,7 +245,7 @@ class PooledRow:
         return Commit(planned.num_known + num_accepted, list(choices[num_accepted : num_accepted + 1]))
 
     def report(self) -> Report:
-        """What the row has come to. While it is written, what the next pass asserts is part of it."""
+        """What the row has come to."""
         self._wait_for_round()
         if self._report is None and self._error is None:
             self._told = None

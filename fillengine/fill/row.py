@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from fillengine.automata.mask import Mask
 from fillengine.errors import FillError
 from fillengine.fill.draft import FORCED, Drafted, Drafter
 from fillengine.fill.economics import CPU_CURVE, CostCurve, Ledger
-from fillengine.fill.session import Session
+from fillengine.fill.session import Session, raw_of, text_of
 from fillengine.fill.sources import Source, UnstableRest
 
 Fill = Literal["off", "assert", "auto"]
@@ -129,6 +129,15 @@ class Report:
     trace: tuple[RoundTrace, ...]
 
 
+class Mark(NamedTuple):
+    """How far a row was at a time."""
+
+    num_tokens: int
+    num_bytes: int
+    num_asserted: int
+    closed: tuple[str, ...]
+
+
 class Planner(Protocol):
     """The planner of one row, here or in another process. See `Row`."""
 
@@ -191,16 +200,23 @@ class Row:
         """The text so far, as `Session.data`."""
         return self.session.data
 
-    def report(self) -> Report:
-        """What the row has come to by now."""
+    def mark(self) -> Mark:
+        """How far the row is."""
         session = self.session
+        return Mark(session.num_tokens, session.num_bytes, self.stats.asserted, session.closed)
+
+    def report(self, mark: Mark | None = None) -> Report:
+        """What the row has come to: by now, or without what has been planned since `mark`."""
+        session = self.session
+        at = self.mark() if mark is None else mark
+        data = session.data[: at.num_bytes]
         return Report(
-            text=session.text,
-            raw=session.raw,
-            token_ids=session.token_ids,
+            text=text_of(data),
+            raw=raw_of(data),
+            token_ids=session.token_ids[: at.num_tokens],
             finish_reason="length" if session.is_cut else "stop",
-            closed=session.closed,
-            stats=self.stats,
+            closed=at.closed,
+            stats=replace(self.stats, asserted=at.num_asserted),
             trace=tuple(self.trace),
         )
 

@@ -78,6 +78,10 @@ class Session:
         return len(self._token_ids)
 
     @property
+    def num_bytes(self) -> int:
+        return len(self._data)
+
+    @property
     def data(self) -> bytes:
         """The text so far, as bytes: it may end inside a character, and control tokens are marked (see `control`)."""
         return bytes(self._data)
@@ -85,12 +89,12 @@ class Session:
     @property
     def text(self) -> str:
         """The text so far, without a character that is not whole yet."""
-        return codecs.getincrementaldecoder("utf-8")(errors="replace").decode(visible(bytes(self._data)))
+        return text_of(bytes(self._data))
 
     @property
     def raw(self) -> str:
         """The text so far as a form reads it: decoded with "surrogateescape", which keeps the marks."""
-        return self._data.decode("utf-8", "surrogateescape")
+        return raw_of(bytes(self._data))
 
     @property
     def remaining(self) -> int | None:
@@ -293,6 +297,16 @@ class Session:
                 self._closing = hole
                 self.closed += (f"{hole[0].label or '/'}: {reason}",)
                 return
+
+
+def text_of(data: bytes) -> str:
+    """`Session.text` of these bytes."""
+    return codecs.getincrementaldecoder("utf-8")(errors="replace").decode(visible(data))
+
+
+def raw_of(data: bytes) -> str:
+    """`Session.raw` of these bytes."""
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _open_holes(state: State) -> list[Hole]:

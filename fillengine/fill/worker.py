@@ -25,7 +25,7 @@ from fillengine.automata.mask import Mask
 from fillengine.errors import FillError
 from fillengine.fill.constraint import Constraint
 from fillengine.fill.messages import Answer, Ask, Begin, Choices, Failed, Finished, Forget, Made, Planned, Told
-from fillengine.fill.row import Round, Row
+from fillengine.fill.row import Mark, Round, Row
 from fillengine.fill.sources import usual_sources
 from fillengine.fill.tokenizer import Tokenizer
 
@@ -38,11 +38,11 @@ SWITCH_SECONDS = 0.0002
 
 @dataclass(slots=True)
 class _Held:
-    """A row, the round that was sent, how much of the text was, and by identity the masks, each with its number."""
+    """A row, the round that was sent, how far the row was before it, and by identity the masks with their numbers."""
 
     row: Row
     round: Round
-    num_told: int = 0
+    mark: Mark
     sent: dict[int, tuple[Mask, int]] = field(default_factory=dict)
 
 
@@ -72,7 +72,7 @@ class Worker:
             elif number in self._rows:
                 held = self._rows[number]
                 if isinstance(message, Ask):
-                    yield Told(number, held.row.report())
+                    yield Told(number, held.row.report(held.mark))
                 else:
                     commit = held.row.commit(_cut(held.round, len(message.choices)), message.choices)
                     yield self._planned(number, held.row, commit.pending)
@@ -108,16 +108,18 @@ class Worker:
         return Row(session, sources=sources, curve=begin.curve)
 
     def _planned(self, number: int, row: Row, pending: list[int]) -> Answer:
+        mark = row.mark()
         planned = None if row.is_finished else row.plan(pending)
         if planned is None:
             self._rows.pop(number, None)
             return Finished(number, row.report())
         held = self._rows.get(number)
+        num_told = 0 if held is None else held.mark.num_bytes
         if held is None:
-            held = self._rows[number] = _Held(row, planned)
-        held.round = planned
-        data = row.data[held.num_told :]
-        held.num_told += len(data)
+            self._rows[number] = _Held(row, planned, mark)
+        else:
+            held.round, held.mark = planned, mark
+        data = row.data[num_told : mark.num_bytes]
         singles = [place.single for place in planned.places]
         if None in singles:
             self._without_masks.append((number, planned))
