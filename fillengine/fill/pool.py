@@ -35,13 +35,35 @@ from fillengine.fill.tokenizer import Tokenizer
 MAX_FORMS = 16
 """Forms that are kept pickled."""
 
+MAX_MASKS = 2_048
+"""Masks that are remembered, so that equal ones of several rows are one (6 KiB each of 49,152 tokens)."""
+
 PIPE_BYTES = 2**20
+
+
+class _KnownMasks:
+    """Masks by their bits: what holds on to masks by identity sees each once, whichever rows have it."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[bytes, Mask] = OrderedDict()
+
+    def of(self, bits: bytes) -> Mask:
+        mask = self._known.get(bits)
+        if mask is None:
+            array = np.frombuffer(bits, np.uint32)
+            mask = self._known[bits] = Mask(array, None, len(array))
+            if len(self._known) > MAX_MASKS:
+                self._known.popitem(last=False)
+        else:
+            self._known.move_to_end(bits)
+        return mask
 
 
 class _Process:
     """One planner process, and its rows by number."""
 
-    def __init__(self, tokenizer: bytes) -> None:
+    def __init__(self, tokenizer: bytes, masks: _KnownMasks) -> None:
+        self.masks = masks
         path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
         # What lies in the current folder is not looked at first, and each process is one core's.
         own = {"PYTHONPATH": path, "PYTHONSAFEPATH": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -135,6 +157,7 @@ class PlannerPool:
         self._tokenizer = pickle.dumps(tokenizer, pickle.HIGHEST_PROTOCOL)
         self._num_words = tokenizer.vocabulary.num_words
         self._processes: list[_Process] = []
+        self._masks = _KnownMasks()
         self._forms: OrderedDict[int, tuple[Any, bytes]] = OrderedDict()
         self._num_rows = 0
 
@@ -175,7 +198,7 @@ class PlannerPool:
         """The one with the fewest rows. One that has died is replaced."""
         self._processes = [process for process in self._processes if process.is_alive]
         while len(self._processes) < self.num_workers:
-            self._processes.append(_Process(self._tokenizer))
+            self._processes.append(_Process(self._tokenizer, self._masks))
         return min(self._processes, key=lambda process: len(process.rows))
 
     def _pickled(self, form: Any) -> bytes:
@@ -287,8 +310,7 @@ class PooledRow:
         if single is not None:
             return Mask(None, single, self.num_words)
         if bits is not None:
-            found = np.frombuffer(bits, np.uint32)
-            self._masks[number] = Mask(found, None, len(found))
+            self._masks[number] = self._process.masks.of(bits)
         return self._masks[number]
 
     def _wait_for_round(self) -> None:

@@ -18,6 +18,8 @@ FIRST_CAPACITY = 64
 MAX_NARROW = 256
 # Device memory that the masks may take. Of a vocabulary of 49,152 tokens it holds 10,922 masks.
 MAX_BYTES = 64 * 2**20
+# Of small vocabularies no more than this: each is also an object here.
+MAX_MASKS = 16_384
 
 
 class MaskBank:
@@ -30,7 +32,7 @@ class MaskBank:
         self.num_logits = num_logits
         self.max_narrow = max_narrow
         self.num_words = -(-num_logits // 32)
-        self.max_masks = max(1, max_bytes // (4 * self.num_words))
+        self.max_masks = max(1, min(max_bytes // (4 * self.num_words), MAX_MASKS))
         capacity = min(FIRST_CAPACITY, self.max_masks)
         self._bits = mx.zeros((capacity, self.num_words), dtype=mx.uint32)
         # Since MLX 0.31.2 only the thread that began a computation can finish it, and another may use the bank.

@@ -23,7 +23,7 @@ from fillengine.errors import BudgetTooSmall, FillError, FormError, Unsatisfiabl
 from fillengine.fill import DEFAULT_GUARD, Constraint, Fill, Planner, Row
 from fillengine.fill.economics import FLAT_CURVE
 from fillengine.fill.messages import Begin, Choices, Failed, Finished, Forget, Planned
-from fillengine.fill.pool import PlannerPool
+from fillengine.fill.pool import PlannerPool, _KnownMasks
 from fillengine.fill.sources import usual_sources
 from fillengine.fill.worker import Worker, portable
 from fillengine.templates import FormWarning, compile
@@ -252,6 +252,24 @@ def test_a_mask_is_sent_once_for_a_row() -> None:
     (again,) = worker.next_masks()
     assert [number for number, _ in numbers] == [number for single, number, _ in again.masks if single is None]  # type: ignore[union-attr]
     assert all(bits is None for _, _, bits in again.masks)  # type: ignore[union-attr]
+
+
+def test_equal_masks_of_several_rows_are_one(pool: PlannerPool) -> None:
+    rows = [pool.row(OPEN, curve=FLAT_CURVE, pending=PENDING, **options("off")) for _ in range(4)]
+    rounds = [row.plan(PENDING) for row in rows]
+    masks = [planned.places[0].mask for planned in rounds if planned is not None]
+    assert len(masks) == 4
+    assert all(mask is masks[0] for mask in masks)
+
+
+def test_few_masks_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fillengine.fill.pool.MAX_MASKS", 2)
+    known = _KnownMasks()
+    first = known.of(bytes(4))
+    for number in range(3):
+        known.of(bytes([1, number, 0, 0]))
+        assert len(known._known) <= 2
+    assert known.of(bytes(4)) is not first
 
 
 def test_forgotten_and_unknown_rows_get_no_answer() -> None:
