@@ -210,11 +210,17 @@ def faults_of(rows: list[Row], expected: dict[int, list[int]], before: RunStats,
 
 
 def soak(
-    *, minutes: float = 20.0, num_rows: int = 500, max_rows: int = 8, seed: int = 0, report: Any = None
+    *,
+    minutes: float = 20.0,
+    num_rows: int = 500,
+    max_rows: int = 8,
+    seed: int = 0,
+    planner_processes: int = 0,
+    report: Any = None,
 ) -> dict[str, Any]:
     """Waves until the time is over. Returns figures; `faults` must be empty and `growth` at most `MAX_GROWTH`."""
     rng = random.Random(seed)
-    engine = tiny_engine()
+    engine = tiny_engine(planner_processes=planner_processes)
     engine.memory_limit = 7 * engine._footprint.bytes_of(600)
     rows = rows_of(engine, num_rows, rng)
     alone = engine.run([replace(row.request, fill="off") for row in rows], batch_size=1)
@@ -266,6 +272,7 @@ def main(
     rows: Annotated[int, typer.Option(help="Rows of a wave.")] = 500,
     max_rows: Annotated[int, typer.Option(help="Rows that are written at once.")] = 8,
     seed: Annotated[int, typer.Option(help="Of everything that is drawn.")] = 0,
+    planner_processes: Annotated[int, typer.Option(help="Processes that plan the rows.")] = 0,
     output: Annotated[Path | None, typer.Option(help="Write all figures there, as JSON.")] = None,
 ) -> None:
     """Waves of rows with cancellations and failures; fails where a row is lost, a count is off or memory grows."""
@@ -275,7 +282,8 @@ def main(
         sys.stdout.write(f"{wave['seconds']:7.1f} s  {wave['ends']}  MB: {megabytes}\n")
         sys.stdout.flush()
 
-    found = soak(minutes=minutes, num_rows=rows, max_rows=max_rows, seed=seed, report=report)
+    options = {"max_rows": max_rows, "seed": seed, "planner_processes": planner_processes}
+    found = soak(minutes=minutes, num_rows=rows, report=report, **options)
     if output is not None:
         output.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     num_rows = len(found["waves"]) * rows

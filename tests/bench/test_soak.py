@@ -13,8 +13,9 @@ from fillengine.generation.result import Result
 from fillengine.generation.service import Service
 
 
-def test_waves_with_cancellations_and_failures_lose_no_row_and_count_exactly():
-    found = soak(minutes=0, num_rows=40, max_rows=4, seed=3)
+@pytest.mark.parametrize("planner_processes", [0, 2])
+def test_waves_with_cancellations_and_failures_lose_no_row_and_count_exactly(planner_processes):
+    found = soak(minutes=0, num_rows=40, max_rows=4, seed=3, planner_processes=planner_processes)
     assert found["faults"] == []
     assert all(sum(wave["ends"].values()) == 40 and wave["open"] == 0 for wave in found["waves"])
     ends = {end for wave in found["waves"] for end in wave["ends"]}
