@@ -260,11 +260,7 @@ class PooledRow:
         """As `Row.commit`, but that the choice behind the draft may be pending where the text has ended with it."""
         self._round = self._made = None
         self._send(Choices(self._number, list(choices)))
-        num_accepted = 0
-        for drafted, choice in zip(planned.draft, choices, strict=False):
-            if choice != drafted.token_id:
-                break
-            num_accepted += 1
+        num_accepted = planned.num_accepted(choices)
         return Commit(planned.num_known + num_accepted, list(choices[num_accepted : num_accepted + 1]))
 
     def report(self) -> Report:

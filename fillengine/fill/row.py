@@ -78,6 +78,15 @@ class Round:
     def masks(self) -> list[Mask]:
         return [place.mask for place in self.places]
 
+    def num_accepted(self, choices: Sequence[int]) -> int:
+        """Tokens of the draft that are what was chosen there, up to the first that is not."""
+        num_accepted = 0
+        for drafted, choice in zip(self.draft, choices, strict=False):
+            if choice != drafted.token_id:
+                break
+            num_accepted += 1
+        return num_accepted
+
     def cut(self, num_drafted: int) -> Round:
         """This round with so many tokens of its draft, less than it has."""
         return replace(
@@ -259,12 +268,9 @@ class Row:
         session, stats = self.session, self.stats
         stats.forwards += 1
         position = session.num_tokens
-        num_accepted = 0
-        for drafted, choice in zip(planned.draft, choices, strict=False):
-            if choice != drafted.token_id:
-                break
-            session.advance(choice)
-            num_accepted += 1
+        num_accepted = planned.num_accepted(choices)
+        for drafted in planned.draft[:num_accepted]:
+            session.advance(drafted.token_id)
         keep = planned.num_known + num_accepted
         draft = tuple(
             drafted.settled(is_determined=place.mask.single is not None)

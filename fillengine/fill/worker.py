@@ -177,10 +177,14 @@ def serve(receiving: Connection, sending: Connection) -> None:
 
 
 def _listen(receiving: Connection, messages: queue.SimpleQueue[Any]) -> None:
-    with contextlib.suppress(EOFError, OSError):
+    try:
         while True:
             messages.put(receiving.recv())
-    messages.put(None)
+    except (EOFError, OSError):
+        pass
+    finally:
+        # Also where a message cannot be read: who waits for an answer must see the process end.
+        messages.put(None)
 
 
 def main() -> None:

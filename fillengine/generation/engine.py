@@ -248,10 +248,10 @@ class Engine:
 
         pool = self._pool(max_rows)
 
-        def plan(job: Job) -> Planner:
-            request, budget = job.request, self._budget(job.request)
+        def plan(request: Request) -> Planner:
+            budget = self._budget(request)
             curve = self.curve(max_rows) if request.fill == "auto" else CPU_CURVE
-            if pool is not None and _may_be_pooled(job):
+            if pool is not None and _may_be_pooled(request):
                 return pool.row(
                     request.form,
                     max_tokens=budget,
@@ -338,10 +338,8 @@ def _schema(request: Request) -> Any:
     return getattr(request.form, "schema", None)
 
 
-def _may_be_pooled(job: Job) -> bool:
-    """Whether another process can plan the job's row: its tokens are not looked at on the way, and all that it needs
-    can be sent."""
-    request = job.request
+def _may_be_pooled(request: Request) -> bool:
+    """Whether another process can plan the row: nobody looks at its tokens on the way, and all it needs can be sent."""
     return request.logprobs is None and request.sources is None and type(request.guard) in (Guard, type(None))
 
 

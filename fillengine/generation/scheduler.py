@@ -18,6 +18,7 @@ from fillengine.generation.choices import Chooser
 from fillengine.generation.job import Job, as_fill_error, stats_of, stopped_error, told
 from fillengine.generation.memory import Footprint
 from fillengine.generation.prompts import PromptReader, Reading
+from fillengine.generation.request import Request
 from fillengine.generation.result import Result, RunStats, Trace
 from fillengine.generation.rounds import Batch, BatchRow
 
@@ -31,7 +32,7 @@ MAX_PADDING = 64
 class Scheduler:
     """Not for several threads at once.
 
-    plan            sets up a job's planner; what it raises ends that job only
+    plan            sets up a request's planner; what it raises ends that request only
     tokens          what each token id writes
     max_rows        texts that are on their way at once; the others wait
     round_tokens    tokens of prompts that are read between two rounds
@@ -41,7 +42,7 @@ class Scheduler:
     def __init__(
         self,
         *,
-        plan: Callable[[Job], Planner],
+        plan: Callable[[Request], Planner],
         chooser: Chooser,
         reader: PromptReader,
         footprint: Footprint,
@@ -149,7 +150,7 @@ class Scheduler:
             job = self._waiting[0]
             try:
                 if job.planner is None:
-                    job.planner = self._plan(job)
+                    job.planner = self._plan(job.request)
                     self._refuse_what_can_never_fit(job)
             except Exception as error:  # whatever it is, it ends this job only
                 self._waiting.popleft()

@@ -192,6 +192,21 @@ def test_an_interruption_in_the_middle_of_an_answer_leaves_nothing_to_be_misread
         pool.close()
 
 
+def test_a_message_that_cannot_be_read_ends_the_process_and_nobody_waits_for_ever() -> None:
+    pool = PlannerPool(TOKENIZER, 1)
+    try:
+        row = there(pool, FORM.template, **options("off"))
+        planned = row.plan(PENDING)
+        assert planned is not None
+        (process,) = pool._processes
+        process._sending.send_bytes(b"no pickle")
+        row.commit(planned, [0])
+        with pytest.raises(FillError, match="ended unexpectedly"):
+            row.plan([0])
+    finally:
+        pool.close()
+
+
 def test_a_closed_pool_leaves_no_process_and_fails_the_rows_that_are_left() -> None:
     pool = PlannerPool(TOKENIZER, 2)
     rows = [there(pool, FORM.template, **options("off")) for _ in range(2)]

@@ -243,7 +243,7 @@ class Histories(RuleBasedStateMachine):
         self.done = []
         self.num_stopped = 0
         self.scheduler = Scheduler(
-            plan=lambda job: self.rows[job.request](),
+            plan=lambda request: self.rows[request](),
             chooser=chooser,
             reader=reader,
             footprint=Footprint(chooser.model, reader.pattern),
