@@ -53,21 +53,39 @@ class Footprint:
         return cache.nbytes
 
 
+class DeviceMemory:
+    """What a GPU has left for this process.
+
+    What the device calls taken is no measure: of what MLX has given up, it keeps a part for its next arrays, and CUDA
+    another for its next request. So others are taken to hold the least that was ever taken beside MLX's own.
+    """
+
+    def __init__(self) -> None:
+        self._others: int | None = None
+
+    def available(self) -> int | None:
+        """Bytes; None where there is no GPU, or it says nothing about its memory."""
+        if mx.default_device().type != mx.DeviceType.gpu:
+            return None
+        info = mx.device_info()
+        names = ("max_recommended_working_set_size", "total_memory", "memory_size")
+        total = next((int(info[name]) for name in names if name in info), None)
+        if total is None:
+            return None
+        active = mx.get_active_memory()
+        if "free_memory" in info:
+            beside = max(0, total - int(info["free_memory"]) - active - mx.get_cache_memory())
+            self._others = beside if self._others is None else min(beside, self._others)
+        return max(0, total - active - (self._others or 0))
+
+
+_device = DeviceMemory()
+
+
 def default_limit() -> int:
     """Bytes that caches may take where nothing is said: a share of what the device has left."""
-    return int(SHARE * _available())
-
-
-def _available() -> int:
-    if mx.default_device().type == mx.DeviceType.gpu:
-        info = mx.device_info()
-        if "free_memory" in info:
-            # What MLX holds unused is not free to others, but to us.
-            return int(info["free_memory"]) + mx.get_cache_memory()
-        for name in ("max_recommended_working_set_size", "total_memory", "memory_size"):
-            if name in info:
-                return max(0, int(info[name]) - mx.get_active_memory())
-    return _available_on_host()
+    available = _device.available()
+    return int(SHARE * (_available_on_host() if available is None else available))
 
 
 def _available_on_host() -> int:

@@ -12,9 +12,10 @@ import pytest
 from tiny_engine import FORM, PLAIN, TinyForm, outcomes
 
 from fillengine.errors import BudgetTooSmall, FillError, ModelError, Stopped
+from fillengine.generation import memory
 from fillengine.generation.engine import Request
 from fillengine.generation.job import Job
-from fillengine.generation.memory import SHARE, default_limit
+from fillengine.generation.memory import SHARE, DeviceMemory, default_limit
 from fillengine.generation.result import Result
 
 LONG = TinyForm("[a-z]{150}")
@@ -257,9 +258,29 @@ def test_short_passes_change_no_token(engine, options):
     assert run.stats.passes > run.stats.rounds
 
 
-def test_what_mlx_holds_unused_is_there_for_the_caches_of_a_run(monkeypatch):
-    # 100 bytes are free on the device, and 60 of those in use are only kept for the next array.
+def device_memory(monkeypatch, *, free, active, cached):
+    """A GPU of 1,000 bytes."""
     monkeypatch.setattr(mx, "default_device", lambda: mx.Device(mx.gpu))
-    monkeypatch.setattr(mx, "device_info", lambda: {"free_memory": 100})
-    monkeypatch.setattr(mx, "get_cache_memory", lambda: 60)
-    assert default_limit() == int(SHARE * 160)
+    monkeypatch.setattr(mx, "device_info", lambda: {"total_memory": 1000, "free_memory": free})
+    monkeypatch.setattr(mx, "get_active_memory", lambda: active)
+    monkeypatch.setattr(mx, "get_cache_memory", lambda: cached)
+
+
+def test_what_is_held_for_later_arrays_is_there_for_the_caches_of_a_run(monkeypatch):
+    held = DeviceMemory()
+    device_memory(monkeypatch, free=700, active=150, cached=50)  # others hold 100
+    assert held.available() == 750
+    # MLX has given up 500 bytes; CUDA keeps 400 of them, and the device calls all 400 taken.
+    device_memory(monkeypatch, free=300, active=150, cached=50)
+    assert held.available() == 750
+
+
+def test_what_other_programs_hold_is_not_there(monkeypatch):
+    device_memory(monkeypatch, free=100, active=200, cached=0)
+    assert DeviceMemory().available() == 100
+
+
+def test_the_limit_is_a_share_of_what_the_device_has_left(monkeypatch):
+    monkeypatch.setattr(memory, "_device", DeviceMemory())
+    device_memory(monkeypatch, free=700, active=200, cached=0)
+    assert default_limit() == int(SHARE * 700)
