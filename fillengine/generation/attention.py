@@ -85,6 +85,11 @@ class AttentionCache(Attention):
         return mx.put_along_axis(held, slots, new, axis=2)
 
     @property
+    def ignores_width(self) -> bool:
+        """Whether attention of this pass costs the same however many slots there are."""
+        return False
+
+    @property
     def num_reserved(self) -> int:
         """Slots that there will be with the pass."""
         held = 0 if self.keys is None else int(self.keys.shape[2])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import mlx.core as mx
@@ -20,8 +21,10 @@ from fillengine.generation.blas import use_threads
 from fillengine.generation.host_attention import one_thread_each
 from fillengine.generation.layer import LayerState
 from fillengine.generation.layout import Layout, Shapes
-from fillengine.generation.packed import PackedCache, let_caches_attend
+from fillengine.generation.own_attention import let_caches_attend
+from fillengine.generation.packed import PackedCache
 from fillengine.generation.quantized import FULL_PRECISION, QuantizedCache, Storage
+from fillengine.generation.ragged_attention import FusedCache
 from fillengine.generation.recurrent import RecurrentCache
 from fillengine.generation.solo import SoloCache
 
@@ -81,6 +84,8 @@ class RaggedCache:
     ) -> RaggedCache:
         """The first of four ways that a probe shows to be right. `mode` says which.
 
+        Before the second, on CUDA, it is tried with the attention of short passes in one kernel.
+
         packed    all rows in one pass, their tokens one behind the other (where `shapes` say so: on a CPU)
         batched   all rows in one pass, the shorter feeds padded
         unpadded  all rows in one pass, as many tokens of each: the model takes no account of padding
@@ -97,11 +102,12 @@ class RaggedCache:
             raise ModelError(f"append_chunk is {append_chunk}; it must be 1 or more")
         caps = [append_chunk, getattr(model, "append_chunk", None)]
         max_append = min((cap for cap in caps if cap is not None), default=None)
-        if shapes.packs and storage.kv_bits is None:
+        if (shapes.packs or shapes.fuses) and storage.kv_bits is None:
             let_caches_attend(model)
-            found = cls._batched(model, num_rows, shapes, None, max_append)
+            found = cls._batched(model, num_rows, shapes, storage, max_append)
             if found is not None and is_exact(model, found):
                 return found
+        shapes = replace(shapes, packs=False, fuses=False)
         found = cls._batched(model, num_rows, shapes, FULL_PRECISION, max_append)
         for pads in (True, False):
             if found is None or (found.can_trim and not pads):
@@ -125,9 +131,9 @@ class RaggedCache:
 
     @classmethod
     def _batched(
-        cls, model: Any, num_rows: int, shapes: Shapes, storage: Storage | None, max_append: int | None
+        cls, model: Any, num_rows: int, shapes: Shapes, storage: Storage, max_append: int | None
     ) -> RaggedCache | None:
-        """Its layers' states, keys and values in this storage (None: packed); None where a kind is not known."""
+        """Its layers' states, as `shapes` and the storage want them; None where a layer has no such state."""
         layout = Layout(num_rows, shapes)
         layers: list[LayerState] = []
 
@@ -338,15 +344,17 @@ class RaggedCache:
         self.layout.lengths = lengths
 
 
-def _layer_for(plain: Any, layout: Layout, storage: Storage | None) -> LayerState | None:
+def _layer_for(plain: Any, layout: Layout, storage: Storage) -> LayerState | None:
     """The batch's state for what mlx-lm keeps of one layer; None for kinds that only mlx-lm knows.
 
-    Without a storage, the packed one: None for all kinds that cannot be packed.
+    Where the tokens of a pass are packed, None for all kinds that cannot be.
     """
-    if storage is None:
+    if layout.shapes.packs:
         return PackedCache(layout) if type(plain) is KVCache else None
+    if type(plain) is KVCache and storage.kv_bits is not None:
+        return QuantizedCache(layout, storage)
     if type(plain) is KVCache:
-        return AttentionCache(layout) if storage.kv_bits is None else QuantizedCache(layout, storage)
+        return FusedCache(layout) if layout.shapes.fuses else AttentionCache(layout)
     if type(plain) is RotatingKVCache and plain.keep == 0:
         return AttentionCache(layout, window=plain.max_size)
     if type(plain) is ArraysCache:

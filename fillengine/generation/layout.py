@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -21,6 +22,8 @@ class Shapes:
     rounds_up: bool = False
     # The tokens of a pass are packed (see `packed`), where the model allows for it.
     packs: bool = False
+    # Attention of short passes is done by a kernel of ours (see `ragged_attention`), where the model allows for it.
+    fuses: bool = False
     # Slots. 1: attention sees exactly the slots in use.
     width_step: int = 1
     # Tokens. What is longer is split over several passes.
@@ -34,7 +37,7 @@ class Shapes:
         on_gpu = mx.default_device().type == mx.DeviceType.gpu
         if not on_gpu:
             return cls(packs=True)
-        return cls() if mx.metal.is_available() else cls(rounds_up=True, width_step=256)
+        return cls() if mx.metal.is_available() else cls(rounds_up=True, fuses=True, width_step=256)
 
     def length(self, num_tokens: int) -> int:
         """Tokens of a pass that must hold `num_tokens`: 1, 2, 4, 8 … where they are rounded."""
@@ -191,6 +194,13 @@ class Layout:
         if mask is None:
             mask = self._masks[window, ring] = self._new_mask(window, ring)
         return mask
+
+    def is_full(self, mask: Any) -> bool:
+        """Whether `mask` is this pass's own, in which queries see all positions up to theirs.
+
+        Not so None, which stands for a single query that sees all slots.
+        """
+        return mask is not None and (mask is self._masks.get((None, None)) or isinstance(mask, str))
 
     def _new_mask(self, window: int | None, ring: int | None) -> mx.array:
         query = self.positions

@@ -7,14 +7,12 @@ is done here, for each row over its own tokens. For CPUs, where every padded tok
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
-from mlx_lm.models import base
 
 from fillengine.generation.attention import round_up
 from fillengine.generation.host_attention import Array, Group, Piece, Queries, attend
@@ -25,27 +23,6 @@ from fillengine.generation.layout import Layout
 MAX_SHARED = 4
 # A feed of more tokens reads keys and values often enough for itself.
 MAX_GROUPED = 16
-
-_plain_attention = base.scaled_dot_product_attention
-
-
-def let_caches_attend(model: Any) -> None:
-    """Let attention in the modules of `model` be done by its cache, where that is one of ours.
-
-    mlx-lm's models call one function of `mlx_lm.models.base` with their cache among the arguments. Its name is bound
-    anew in the modules of this model's classes; with all other caches it does what it did.
-    """
-    for module in model.modules():
-        code = sys.modules[type(module).__module__]
-        if getattr(code, "scaled_dot_product_attention", None) is _plain_attention:
-            code.scaled_dot_product_attention = _attention  # type: ignore[attr-defined]
-
-
-def _attention(queries: mx.array, keys: mx.array, values: mx.array, cache: Any, *others: Any, **named: Any) -> mx.array:
-    if isinstance(cache, PackedCache):
-        return cache.attend(queries, keys, values, *others, **named)
-    found: mx.array = _plain_attention(queries, keys, values, cache, *others, **named)
-    return found
 
 
 @dataclass(slots=True, eq=False)

@@ -49,15 +49,19 @@ class TracedTrunk:
         self._is_traceable = True
 
     def __call__(self, ids: mx.array, cache: Sequence[Any] | None = None) -> mx.array:
-        layers = [] if cache is None else [layer for layer in cache if type(layer) is AttentionCache]
+        layers = [] if cache is None else [layer for layer in cache if isinstance(layer, AttentionCache)]
         if cache is None or len(layers) < len(cache) or not self._suits(layers):
             return self._trunk(ids, cache=cache)
         layout = layers[0].layout
-        seen = self._count(layout, layers[0])
+        # Slots that attention sees: all that there are, where they cost nothing, so that there are fewer shapes.
+        ignores_width = all(layer.ignores_width for layer in layers)
+        width = layers[0].num_reserved if ignores_width else layout.width
+        seen = self._count(layout, width, layers[0].num_reserved)
         if seen.num_passes < TRACED_FROM:
             return self._trunk(ids, cache=cache)
         if seen.run is None:
-            seen.run = mx.compile(partial(self._run, layout.num_tokens, layout.width, layout.shapes))
+            kinds = [type(layer) for layer in layers]
+            seen.run = mx.compile(partial(self._run, kinds, layout.num_tokens, width, layout.shapes))
         held = [array for layer in layers for array in layer.reserved()]
         # Whoever else holds an array keeps it from being written in place.
         for layer in layers:
@@ -72,9 +76,9 @@ class TracedTrunk:
                 layer.keys, layer.values = written[2 * number : 2 * number + 2]
         return hidden if self._is_traceable else self._trunk(ids, cache=cache)
 
-    def _count(self, layout: Layout, layer: AttentionCache) -> _Seen:
+    def _count(self, layout: Layout, width: int, num_reserved: int) -> _Seen:
         """Note a pass of this shape."""
-        key = (layout.num_rows, layout.num_tokens, layout.width, layer.num_reserved, layout.shapes)
+        key = (layout.num_rows, layout.num_tokens, width, num_reserved, layout.shapes)
         seen = self._seen.get(key)
         if seen is None:
             if len(self._seen) >= MAX_SHAPES:
@@ -97,12 +101,19 @@ class TracedTrunk:
         )
 
     def _run(
-        self, num_tokens: int, width: int, shapes: Shapes, ids: mx.array, offsets: mx.array, held: list[mx.array]
+        self,
+        kinds: Sequence[type[AttentionCache]],
+        num_tokens: int,
+        width: int,
+        shapes: Shapes,
+        ids: mx.array,
+        offsets: mx.array,
+        held: list[mx.array],
     ) -> tuple[mx.array, list[mx.array]]:
         layout = Layout.placed(shapes, offsets, num_tokens, width)
         layers = []
-        for keys, values in zip(held[::2], held[1::2], strict=True):
-            layer = AttentionCache(layout)
+        for kind, keys, values in zip(kinds, held[::2], held[1::2], strict=True):
+            layer = kind(layout)
             layer.keys, layer.values = keys, values
             layers.append(layer)
         hidden = self._trunk(ids, cache=layers)
