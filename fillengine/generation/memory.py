@@ -57,7 +57,8 @@ class DeviceMemory:
     """What a GPU has left for this process.
 
     What the device calls taken is no measure: of what MLX has given up, it keeps a part for its next arrays, and CUDA
-    another for its next request. So others are taken to hold the least that was ever taken beside MLX's own.
+    another for its next request. So others are taken to hold the least that was ever taken beside MLX's own; one that
+    begins after the first look is not seen.
     """
 
     def __init__(self) -> None:

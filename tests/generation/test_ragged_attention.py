@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from mlx_lm.models.llama import Model, ModelArgs
 
 from fillengine.generation import ragged_attention, traced
 from fillengine.generation.attention import AttentionCache
@@ -145,21 +144,8 @@ def kernel(monkeypatch):
     return kernel
 
 
-def half_llama(**options):
-    """A llama in bfloat16 whose heads have one of the kernel's sizes."""
-    args = ModelArgs(
-        model_type="llama",
-        hidden_size=32,
-        num_hidden_layers=2,
-        intermediate_size=48,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        rms_norm_eps=1e-5,
-        vocab_size=tiny.NUM_LOGITS,
-        **{"head_dim": 64, **options},
-    )
-    mx.random.seed(1)
-    model = Model(args)
+def half_llama(head_dim=64):
+    model = tiny.tiny_llama(head_dim=head_dim)
     model.set_dtype(mx.bfloat16)
     mx.eval(model.parameters())
     return model
@@ -170,31 +156,17 @@ def model():
     return half_llama()
 
 
-def ragged_rounds(trunk, cache, num_rounds=8):
-    """What the trunk says in rounds of ragged feeds, of which some tokens are taken back."""
-    noise = np.random.default_rng(7)
-    found = []
-    for _ in range(num_rounds):
-        feeds = {
-            row: noise.integers(0, tiny.VOCABULARY, noise.integers(1, 6)).tolist() for row in range(cache.num_rows)
-        }
-        wanted = [(row, index) for row, tokens in feeds.items() for index in range(len(tokens))]
-        found.append(np.array(cache.feed(trunk, feeds, wanted).astype(mx.float32)))
-        cache.settle({row: int(noise.integers(1, len(tokens) + 1)) for row, tokens in feeds.items()})
-    return found
-
-
 @pytest.mark.parametrize("num_rows", [1, 3])
 @pytest.mark.parametrize("from_first", [False, True])
 def test_ragged_rounds_say_what_they_say_with_mlx_attention(kernel, model, monkeypatch, num_rows, from_first):
     if from_first:
         monkeypatch.setattr(traced, "TRACED_FROM", 1)
     plain = RaggedCache.for_model(model, num_rows, Shapes(rounds_up=True, width_step=16))
-    expected = ragged_rounds(model.model, plain)
+    expected = tiny.ragged_rounds(model.model, plain)
     assert kernel.num_calls == 0
     cache = RaggedCache.for_model(model, num_rows, FUSED)
     num_probed = kernel.num_calls
-    found = ragged_rounds(TracedTrunk(model.model), cache)
+    found = tiny.ragged_rounds(TracedTrunk(model.model), cache)
     assert kernel.num_calls > num_probed
     assert {type(layer) for layer in cache.layers} == {FusedCache}
     for ours, theirs in zip(found, expected, strict=True):
@@ -231,11 +203,11 @@ def test_other_masks_and_other_keys_than_the_layers_own_are_left_to_mlx(kernel, 
     assert own.shape == queries.shape
 
 
-@pytest.mark.parametrize("options", [{"head_dim": 48}, {"head_dim": 256}])
-def test_heads_of_other_sizes_are_left_to_mlx(kernel, options):
-    assert options["head_dim"] not in HEAD_SIZES
-    model = half_llama(**options)
-    ragged_rounds(model.model, RaggedCache.for_model(model, 2, FUSED), 2)
+@pytest.mark.parametrize("size", [48, 256])
+def test_heads_of_other_sizes_are_left_to_mlx(kernel, size):
+    assert size not in HEAD_SIZES
+    model = half_llama(size)
+    tiny.ragged_rounds(model.model, RaggedCache.for_model(model, 2, FUSED), num_rounds=2)
     assert kernel.num_calls == 0
 
 

@@ -43,27 +43,11 @@ def cache_of(model, num_rows, shapes=ROUNDED):
     return RaggedCache.for_model(model, num_rows, shapes)
 
 
-def rounds(trunk, cache, seed, num_rounds=12):
-    """What the trunk says in rounds of ragged feeds, of which some tokens are taken back."""
-    noise = np.random.default_rng(seed)
-    found = []
-    for _ in range(num_rounds):
-        feeds = {
-            row: noise.integers(0, tiny.VOCABULARY, noise.integers(1, 6)).tolist()
-            for row in range(cache.num_rows)
-            if noise.random() < 0.8
-        } or {0: [1]}
-        wanted = [(row, index) for row, tokens in feeds.items() for index in range(len(tokens))]
-        found.append(np.array(cache.feed(trunk, feeds, wanted)))
-        cache.settle({row: int(noise.integers(1, len(tokens) + 1)) for row, tokens in feeds.items()})
-    return found
-
-
 @pytest.mark.parametrize("num_rows", [1, 2, 5])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_it_says_what_the_trunk_says_in_ragged_rounds_with_rollbacks(at_once, model, num_rows, seed):
-    expected = rounds(model.model, cache_of(model, num_rows), seed)
-    found = rounds(TracedTrunk(model.model), cache_of(model, num_rows), seed)
+    expected = tiny.ragged_rounds(model.model, cache_of(model, num_rows), seed)
+    found = tiny.ragged_rounds(TracedTrunk(model.model), cache_of(model, num_rows), seed)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
 
@@ -112,8 +96,8 @@ def test_a_trunk_that_looks_at_its_numbers_is_run_as_it_is(at_once, model):
         hidden.sum().item()
         return hidden
 
-    expected = rounds(model.model, cache_of(model, 2), 3)
-    found = rounds(TracedTrunk(curious), cache_of(model, 2), 3)
+    expected = tiny.ragged_rounds(model.model, cache_of(model, 2), 3)
+    found = tiny.ragged_rounds(TracedTrunk(curious), cache_of(model, 2), 3)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-6)
 

@@ -27,7 +27,7 @@ PACKED = Shapes(packs=True)
 ROUNDED = Shapes(rounds_up=True, width_step=16, max_length=8)
 
 
-def tiny_llama(*, num_logits: int = NUM_LOGITS, tied: bool = True, seed: int = 3) -> Model:
+def tiny_llama(*, num_logits: int = NUM_LOGITS, tied: bool = True, seed: int = 3, head_dim: int | None = None) -> Model:
     """Random weights, larger than usual, so that the likeliest tokens vary and are no near-ties."""
     args = ModelArgs(
         model_type="llama",
@@ -39,6 +39,7 @@ def tiny_llama(*, num_logits: int = NUM_LOGITS, tied: bool = True, seed: int = 3
         rms_norm_eps=1e-5,
         vocab_size=num_logits,
         tie_word_embeddings=tied,
+        head_dim=head_dim,
     )
     model = Model(args)
     key = mx.random.key(seed)
@@ -57,6 +58,22 @@ def _flat(tree):
     from mlx.utils import tree_flatten
 
     return tree_flatten(tree)
+
+
+def ragged_rounds(trunk, cache: RaggedCache, seed: int = 0, num_rounds: int = 12) -> list[np.ndarray]:
+    """What the trunk says in rounds of ragged feeds, of which some tokens are taken back."""
+    drawn = np.random.default_rng(seed)
+    found = []
+    for _ in range(num_rounds):
+        feeds = {
+            row: drawn.integers(0, VOCABULARY, drawn.integers(1, 6)).tolist()
+            for row in range(cache.num_rows)
+            if drawn.random() < 0.8
+        } or {0: [1]}
+        wanted = [(row, index) for row, tokens in feeds.items() for index in range(len(tokens))]
+        found.append(np.array(cache.feed(trunk, feeds, wanted).astype(mx.float32)))
+        cache.settle({row: int(drawn.integers(1, len(tokens) + 1)) for row, tokens in feeds.items()})
+    return found
 
 
 @dataclass(frozen=True, eq=False)
