@@ -22,6 +22,7 @@ from fillengine.fill.tokenizer import read_tokenizer
 from fillengine.generation.cache import RaggedCache
 from fillengine.generation.choices import Chooser
 from fillengine.generation.cost import CostMeter
+from fillengine.generation.few_rows import speed_up_few_rows
 from fillengine.generation.job import Job
 from fillengine.generation.layout import Shapes
 from fillengine.generation.logprobs import Logprobs
@@ -77,11 +78,13 @@ class Engine:
         memory_limit: bytes that the caches of a run may take (None: a share of what is free at its beginning).
         planner_processes: processes that plan the rows of a batch (None: as many as pay; see `fill.pool`). They plan
         what this one would, sooner; rows with logprobs, or sources or a guard of their own, are planned here.
+        On CUDA, large quantized layers of the model are changed in place (see `few_rows`), in what they cost only.
         Raises ModelError where the storage does not suit the model, VocabularyError for the tokenizer.
         """
         self.loaded = loaded
         self.context_length = loaded.context_length
         self.memory_limit = memory_limit
+        speed_up_few_rows(loaded.model)
         storage = Storage(kv_bits, kv_group_size, quantized_kv_start)
         cache = RaggedCache.for_model(
             loaded.model, 1, shapes or Shapes.of_device(), storage=storage, append_chunk=append_chunk

@@ -7,13 +7,11 @@ is six to eight operations and a mask, and in passes of a small model their laun
 from __future__ import annotations
 
 import functools
-import hashlib
-from importlib import resources
-from typing import Any
 
 import mlx.core as mx
 
 from fillengine.generation.attention import AttentionCache
+from fillengine.generation.cuda_kernel import cuda_kernel
 from fillengine.generation.layout import Layout
 from fillengine.generation.own_attention import plain_attention
 
@@ -77,7 +75,8 @@ def ragged_attention(queries: mx.array, keys: mx.array, values: mx.array, offset
     num_rows, num_heads, num_tokens, size = queries.shape
     num_kv_heads = keys.shape[1]
     num_blocks = -(-num_heads // num_kv_heads * num_tokens // QUERIES)
-    (found,) = _kernel()(
+    kernel = cuda_kernel("ragged_attention", ("queries", "keys", "values", "offsets", "scale"), copies_strided=False)
+    (found,) = kernel(
         inputs=[queries, keys, values, offsets, _number(scale)],
         template=[("T", queries.dtype), ("D", size), ("WARPS", WARPS)],
         grid=(num_blocks * 32 * WARPS, num_kv_heads, num_rows),
@@ -93,13 +92,3 @@ def ragged_attention(queries: mx.array, keys: mx.array, values: mx.array, offset
 def _number(value: float) -> mx.array:
     """A kernel takes arrays only; made once, it is not sent to the device again."""
     return mx.array(value, dtype=mx.float32)
-
-
-@functools.cache
-def _kernel() -> Any:
-    source = resources.files(__package__).joinpath("ragged_attention.cu").read_text(encoding="utf-8")
-    # MLX may know what it has compiled by the name alone.
-    name = f"ragged_attention_{hashlib.sha256(source.encode()).hexdigest()[:12]}"
-    return mx.fast.cuda_kernel(
-        name, ["queries", "keys", "values", "offsets", "scale"], ["out"], source, ensure_row_contiguous=False
-    )

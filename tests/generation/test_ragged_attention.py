@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import tiny  # isort: skip (an optimised BLAS, before mlx is imported)
 
-import re
-import shutil
-import subprocess
-from importlib import resources
-from pathlib import Path
-
+import host_kernels
 import mlx.core as mx
 import numpy as np
 import pytest
@@ -24,8 +19,6 @@ from fillengine.generation.ragged_attention import HEAD_SIZES, MAX_TOKENS, Fused
 from fillengine.generation.traced import TracedTrunk
 
 FUSED = Shapes(rounds_up=True, fuses=True, width_step=16)
-KERNEL = resources.files("fillengine.generation").joinpath("ragged_attention.cu")
-HOST = Path(__file__).parent / "host"
 # Of a number in bfloat16, half the distance to the next: 2^-9 of it, and weights are rounded too.
 CLOSE = 2e-2
 
@@ -53,32 +46,17 @@ def in_precision(array, dtype):
 
 @pytest.fixture(scope="session", params=[("bfloat16", 64, 4), ("__half", 128, 2)], ids=str)
 def program(request, tmp_path_factory):
-    compiler = shutil.which("g++")
-    if compiler is None:
-        pytest.skip("g++ is not here; the kernel's source is run on the host through it")
     number, size, warps = request.param
-    folder = tmp_path_factory.mktemp("kernel")
-    source = re.sub(r"asm\(.*?\);", "mma<T>(sum, a, b0, b1);", KERNEL.read_text(encoding="utf-8"), flags=re.DOTALL)
-    source = source.replace("__shared__", "static").replace("#pragma unroll", "")
-    (folder / "kernel.inc").write_text(source, encoding="utf-8")
-    built = folder / "program"
-    options = ["-std=c++20", "-O1", "-pthread", f"-I{HOST}", f"-DT={number}", f"-DD={size}", f"-DWARPS={warps}"]
-    options.append(f'-DKERNEL="{folder / "kernel.inc"}"')
-    subprocess.run([compiler, *options, HOST / "ragged_attention.cpp", "-o", built], check=True)
+    built = host_kernels.build("ragged_attention", tmp_path_factory.mktemp("kernel"), T=number, D=size, WARPS=warps)
     return built, mx.bfloat16 if number == "bfloat16" else mx.float16, size
 
 
 def on_the_host(program, queries, keys, values, offsets, scale):
     rows, heads, tokens, size = queries.shape
-    shape = [rows, heads, keys.shape[1], tokens, keys.shape[2]]
-    laid = [queries.transpose(0, 2, 1, 3), keys, values]
-    found = subprocess.run(
-        [program, *map(str, shape), str(scale)],
-        input=b"".join(array.astype("<f4").tobytes() for array in laid) + offsets.astype("<i4").tobytes(),
-        stdout=subprocess.PIPE,
-        check=True,
-    ).stdout
-    return np.frombuffer(found, "<f4").reshape(rows, tokens, heads, size).transpose(0, 2, 1, 3)
+    sizes = [rows, heads, keys.shape[1], tokens, keys.shape[2], scale]
+    floats = [array.astype("<f4") for array in (queries.transpose(0, 2, 1, 3), keys, values)]
+    found = host_kernels.run(program, sizes, [*floats, offsets.astype("<i4")])
+    return found.reshape(rows, tokens, heads, size).transpose(0, 2, 1, 3)
 
 
 @settings(deadline=None, max_examples=12)

@@ -1,12 +1,15 @@
-// A stand-in for a CUDA block on the host: each of its threads is one here, and whatever a warp does together meets at
-// a barrier. Enough for ragged_attention.cu, and slow.
+// A stand-in for CUDA blocks on the host: each thread of a block is one here, and whatever a warp does together meets at
+// a barrier. Enough for our kernels, and slow.
 #pragma once
 
 #include <algorithm>
 #include <barrier>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -15,6 +18,7 @@ using std::max;
 using std::min;
 
 namespace cuda::std {
+using ::std::conditional_t;
 using ::std::is_same_v;
 }
 
@@ -36,6 +40,29 @@ struct bfloat16 {
 };
 
 using __half = _Float16;
+
+template <typename T>
+struct Pair {
+  T x, y;
+};
+using __half2 = Pair<__half>;
+using __nv_bfloat162 = Pair<bfloat16>;
+
+template <typename T>
+Pair<T> __hsub2(Pair<T> a, Pair<T> b) {
+  const auto one = [](T a, T b) { return static_cast<T>(static_cast<float>(a) - static_cast<float>(b)); };
+  return {one(a.x, b.x), one(a.y, b.y)};
+}
+
+// Products of two numbers of half precision are exact in double, and the sum is rounded once.
+template <typename T>
+Pair<T> __hfma2(Pair<T> a, Pair<T> b, Pair<T> c) {
+  const auto one = [](T a, T b, T c) {
+    const auto wide = [](T number) { return static_cast<double>(static_cast<float>(number)); };
+    return static_cast<T>(static_cast<float>(wide(a) * wide(b) + wide(c)));
+  };
+  return {one(a.x, b.x, c.x), one(a.y, b.y, c.y)};
+}
 
 struct Place {
   int x, y, z;
@@ -102,4 +129,41 @@ void mma(float* sum, const unsigned* a, unsigned b0, unsigned b1) {
     }
   }
   meet();
+}
+
+// Runs `kernel`, one block after the other.
+template <typename Kernel>
+void run_blocks(Place count, int num_threads, Kernel kernel) {
+  for (int number = 0; number < count.x * count.y * count.z; number++) {
+    const Place here{number % count.x, number / count.x % count.y, number / count.x / count.y};
+    auto shared = std::make_unique<Block>(num_threads);
+    block = shared.get();
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < num_threads; thread++) {
+      threads.emplace_back([&, thread] {
+        threadIdx = {thread, 0, 0};
+        blockIdx = here;
+        kernel();
+      });
+    }
+    for (auto& thread : threads) thread.join();
+  }
+}
+
+// The next `size` numbers (float32) of the standard input.
+template <typename T>
+std::vector<T> numbers(size_t size) {
+  std::vector<float> read(size);
+  if (std::fread(read.data(), 4, size, stdin) != size) std::abort();
+  std::vector<T> found;
+  for (float number : read) found.push_back(static_cast<T>(number));
+  return found;
+}
+
+template <typename T>
+void write(const std::vector<T>& found) {
+  for (const T number : found) {
+    const float whole = static_cast<float>(number);
+    std::fwrite(&whole, 4, 1, stdout);
+  }
 }
