@@ -78,7 +78,7 @@ class Engine:
         memory_limit: bytes that the caches of a run may take (None: a share of what is free at its beginning).
         planner_processes: processes that plan the rows of a batch (None: as many as pay; see `fill.pool`). They plan
         what this one would, sooner; rows with logprobs, or sources or a guard of their own, are planned here.
-        On CUDA, large quantized layers of the model are changed in place (see `few_rows`), in what they cost only.
+        On CUDA, large quantized layers of the model get products of another kernel, in place (see `few_rows`).
         Raises ModelError where the storage does not suit the model, VocabularyError for the tokenizer.
         """
         self.loaded = loaded

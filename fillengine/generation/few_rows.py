@@ -60,6 +60,7 @@ def speed_up_few_rows(model: nn.Module) -> None:
     for layer in model.modules():
         kind = _KINDS.get(type(layer))
         if kind is not None and _suits(layer) and _is_right(layer.bits, layer.group_size, layer.scales.dtype):
+            # The same parameters under another class: nothing is copied.
             layer.__class__ = kind
 
 
